@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"iter"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -10,7 +11,9 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/state"
+	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -78,7 +81,10 @@ func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string)
 	if err != nil {
 		return nil, false, err
 	}
-	q = &observe.Question{Pod: p.UID, Class: class, Node: node, Nomination: p.Status.NominatedNodeName, Rows: l.intake.Rows()}
+	q = &observe.Question{
+		Pod: p.UID, Bare: p, Profile: prof, Class: class, Cluster: l.forWords(), Node: node, Nomination: p.Status.NominatedNodeName,
+		Rows: l.intake.Rows(),
+	}
 	if claims := l.state.Claims(); claims != nil {
 		q.Claims, q.Allocated, q.User, q.Next = claims.ClaimNames(p), claims.AllocatedNames(p), l.user, claims.Next(p)
 	}
@@ -98,6 +104,19 @@ func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string)
 	}
 	return q, false, nil
 }
+
+// forWords is the cluster as words about pods see it.
+func (s *Scheduler) forWords() rules.Cluster { return words{s.state.Storage(), s.state} }
+
+// words is the cluster as words about pods see it.
+type words struct {
+	*volumes.Cache
+	state *state.State
+}
+
+func (w words) Node(name string) *v1.Node             { return w.state.Node(name) }
+func (w words) PodsOn(node string) iter.Seq[*v1.Pod]  { return w.state.PodsOn(node) }
+func (w words) In(namespace string) iter.Seq[*v1.Pod] { return w.state.In(namespace) }
 
 // user words who has a device.
 func (l forExplanations) user(driver, pool, device string) string {

@@ -47,10 +47,10 @@ func TestVerdictsOfNodes(t *testing.T) {
 		return out
 	}
 	wantLines(t, "two nodes and one that is not", verdictLines(explain(&pb.ExplainRequest{Name: "p", NodeNames: []string{"tainted", "big", "none"}})),
-		"big scores 452, by 4 plugins", "none: there is no such node", "tainted refused by TaintToleration: [node(s) had untolerated taint(s)] []")
+		"big scores 452, by 4 plugins", "none: there is no such node", "tainted refused by TaintToleration: [node(s) had untolerated taint(s)] [taint k=v:NoSchedule is not tolerated]")
 	wantLines(t, "all nodes", verdictLines(explain(&pb.ExplainRequest{Name: "p", AllNodes: true})),
 		"big scores 452, by 0 plugins", "large scores 452, by 0 plugins",
-		"small refused by NodeResourcesFit: [Insufficient cpu] [cpu: short by 1]", "tainted refused by TaintToleration: [node(s) had untolerated taint(s)] []")
+		"small refused by NodeResourcesFit: [Insufficient cpu] [cpu: short by 1, too small even when empty (2 > 1)]", "tainted refused by TaintToleration: [node(s) had untolerated taint(s)] [taint k=v:NoSchedule is not tolerated]")
 	wantLines(t, "none", verdictLines(explain(&pb.ExplainRequest{Name: "p"})))
 
 	x.turn(t)

@@ -143,7 +143,7 @@ func TestAPlacedPodIsJudgedWithoutItself(t *testing.T) {
 	if len(out.Closest) != 1 || out.Closest[0].Node != "b" {
 		t.Fatalf("closest: got %v, want b", out.Closest)
 	}
-	wantLines(t, "shortfalls of b", out.Closest[0].Shortfalls, "cpu: short by 2")
+	wantLines(t, "shortfalls of b", out.Closest[0].Shortfalls, "cpu: short by 2, too small even when empty (4 > 2)")
 }
 
 func TestAPodOnAnAbsentNodeIsToldSo(t *testing.T) {
@@ -216,7 +216,7 @@ func TestTheClosestNodes(t *testing.T) {
 		}
 		want = append(want, "tainted", "closed")
 		wantLines(t, fmt.Sprintf("closest %d", top), got, want[:min(int(top), len(want))]...)
-		if c := out.Closest[0]; c.Plugin != "NodeResourcesFit" || !slices.Equal(c.Reasons, []string{"Insufficient cpu"}) || !slices.Equal(c.Shortfalls, []string{"cpu: short by 500m"}) {
+		if c := out.Closest[0]; c.Plugin != "NodeResourcesFit" || !slices.Equal(c.Reasons, []string{"Insufficient cpu"}) || !slices.Equal(c.Shortfalls, []string{"cpu: short by 500m, too small even when empty (8 > 7500m)"}) {
 			t.Errorf("closest: got %v, want what lacks 500m", c)
 		}
 		wantLines(t, "reasons", reasonsOf(out),

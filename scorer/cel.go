@@ -207,6 +207,8 @@ type ExpressionOutcome struct {
 	Plugin, Name string
 	// Outcome is a bool or a number, or why there is none.
 	Outcome string
+	// Saw is what the expression read of the row, such as node.labels["disk"] is "hdd".
+	Saw []string
 }
 
 // Expressions tells what each expression of the class comes to on a row.
@@ -228,7 +230,8 @@ func (e *Evaluator) Expressions(t *Table, row uint32, totals *RowTotals, c *Clas
 			default:
 				text = fmt.Sprint(o.Number)
 			}
-			out = append(out, ExpressionOutcome{PluginName(p), x.list[i].name, text})
+			saw := x.list[i].residual.Saw(&celRow{view{t, row, totals, nil}})
+			out = append(out, ExpressionOutcome{PluginName(p), x.list[i].name, text, saw})
 		}
 	}
 	for i := range c.filters {

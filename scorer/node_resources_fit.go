@@ -228,7 +228,7 @@ func (r *nodeResourcesFit) refusals(v view, into []int) []int {
 
 // Shortfall is how much a row lacks of one resource.
 type Shortfall struct {
-	// Text is such as "cpu: short by 500m".
+	// Text is such as "cpu: short by 500m", or "cpu: short by 2, too small even when empty (4 > 2)".
 	Text string
 	// Share is what is missing, as a share of what the pod asks for: above 0, and above 1
 	// where the row is overcommitted.
@@ -249,7 +249,11 @@ func (r *nodeResourcesFit) shortfalls(v view) []Shortfall {
 		n := &r.requests[i]
 		if allocatable, requested := v.amounts(n.resourceRef); n.short(allocatable, requested) {
 			missing := n.amount - (allocatable - requested)
-			out = append(out, Shortfall{n.name + ": short by " + n.quantity(missing), float64(missing) / float64(n.amount)})
+			text := n.name + ": short by " + n.quantity(missing)
+			if n.amount > allocatable {
+				text += fmt.Sprintf(", too small even when empty (%s > %s)", n.quantity(n.amount), n.quantity(allocatable))
+			}
+			out = append(out, Shortfall{text, float64(missing) / float64(n.amount)})
 		}
 	}
 	return out

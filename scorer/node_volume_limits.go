@@ -151,3 +151,31 @@ func (r *nodeVolumeLimits) refusals(_ view, into []int) []int {
 	}
 	return append(into, tooManyVolumes)
 }
+
+// DriverRoom is a driver that can not attach a pod's volumes to a row beside those that are attached there.
+type DriverRoom struct {
+	Driver string
+	// Limit is how many volumes it can attach, Attached how many it has, and Adds how many the pod adds.
+	Limit, Attached, Adds int64
+}
+
+// FullDrivers are the drivers because of which NodeVolumeLimits refuses a row; none: it does not.
+func (e *Evaluator) FullDrivers(t *Table, row uint32, totals *RowTotals, c *Class) (list []DriverRoom) {
+	v := view{t, row, totals, e}
+	r, refuses := c.refusing(v, true).(*nodeVolumeLimits)
+	if !refuses || r.missing {
+		return nil
+	}
+	x := t.traits.of(row)
+	for _, d := range r.drivers {
+		limit, limited := x.limit(d.GetDriver())
+		adds := d.GetVolumes()
+		for _, id := range d.GetShared() {
+			adds -= int64(asInt(v.counter(id) > 0))
+		}
+		if attached := v.counter(d.GetAttached()); limited && adds > 0 && adds+attached > limit {
+			list = append(list, DriverRoom{d.GetDriver(), limit, attached, adds})
+		}
+	}
+	return list
+}

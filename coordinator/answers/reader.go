@@ -71,6 +71,11 @@ func (r Reader) Expressions(row cache.Row, class *scorer.Class) []scorer.Express
 	return r.e.eval.Expressions(r.table(row), row.Index, nil, class)
 }
 
+// FullDrivers are the drivers of volumes because of which a row is refused.
+func (r Reader) FullDrivers(row cache.Row, class *scorer.Class) []scorer.DriverRoom {
+	return r.e.eval.FullDrivers(r.table(row), row.Index, nil, class)
+}
+
 // Scores are those of a row by itself, plugin by plugin.
 func (r Reader) Scores(row cache.Row, class *scorer.Class) []scorer.PluginScore {
 	return r.e.eval.Scores(r.table(row), row.Index, nil, class)

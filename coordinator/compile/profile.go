@@ -84,6 +84,7 @@ type Profile struct {
 	bindTimeout, devicesTimeout         time.Duration
 	cel                                 *celProfile // nil: there are no expressions
 	addedSelector                       *nodeaffinity.NodeSelector
+	addedTerms                          *v1.NodeSelector
 	defaultHard                         []v1.TopologySpreadConstraint
 
 	parts   map[pb.Plugin]*Part
@@ -162,6 +163,9 @@ func (p *Profile) Prepares(plugin string, ended []string) bool {
 // AddedAffinity is the required part of addedAffinity; nil: there is none.
 func (p *Profile) AddedAffinity() *nodeaffinity.NodeSelector { return p.addedSelector }
 
+// AddedTerms is AddedAffinity as the configuration has it. The caller must not change it.
+func (p *Profile) AddedTerms() *v1.NodeSelector { return p.addedTerms }
+
 // DefaultHardConstraints are the constraints with DoNotSchedule of pods that have no
 // constraints, without selectors. The caller must not change them.
 func (p *Profile) DefaultHardConstraints() []v1.TopologySpreadConstraint { return p.defaultHard }
@@ -235,7 +239,7 @@ func (p *Profile) setAdded(c *ProfileConfig) error {
 		if err != nil {
 			return fmt.Errorf("addedAffinity.requiredDuringSchedulingIgnoredDuringExecution: %w", err)
 		}
-		p.addedSelector = parsed
+		p.addedSelector, p.addedTerms = parsed, s
 		p.added = nodeSelector(s)
 	}
 	var err error

@@ -17,6 +17,7 @@
 //	Explainer where a pod is, and why <── Placed, Loop
 //	judging   all rows for one pod    <── answers.Reader
 //	Summary   shards, pods that wait  <── Cluster, Queue
+//	Pending   what pods wait for      <── Queue, all nodes
 //	Debugger  nodes, pods, the queue  <── Cluster, Queue
 //
 // A read sees the loop through interfaces that can neither change its state nor end its term. An explanation needs its pod off
@@ -33,6 +34,7 @@
 //	read        a question about the loop's state: an explanation, a summary, a dump
 //	step        the bounded part of a read that one turn does
 //	to judge    to evaluate a row for one pod, with the score or the reasons spelled out
+//	cause       what a pod wants and does not get, in words (rules.Words)
 //	shortage    the first request of a pod's claims that no devices of a node meet, and what keeps them from it
 //	verdict     what judging found for one node that was asked for
 //	bug         a panic that was recovered; it ends a read or an attempt, never the term

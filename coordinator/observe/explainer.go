@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"strings"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
@@ -93,7 +91,6 @@ func (x *Explainer) Step(e *Explanation) (last bool) {
 		return true
 	}
 	e.out = out
-	out.Nodes = uint32(x.Placed.Nodes())
 	x.noteQuarantined(out, pod)
 	x.History.Tell(out, pod.UID)
 	prof := x.Profiles[pod.Spec.SchedulerName]
@@ -101,6 +98,7 @@ func (x *Explainer) Step(e *Explanation) (last bool) {
 		Note(out, notOurs(pod, x.Profiles))
 		return true
 	}
+	out.Nodes = uint32(x.Placed.Nodes())
 	// The pod is taken from its node for the while of the judgement, so that the node is
 	// judged as it was offered.
 	if err := x.Loop.Without(pod, out.Node, func() { last, e.err = x.explainCaught(pod, prof, e) }); err != nil {
@@ -139,6 +137,7 @@ func (x *Explainer) explainFor(pod *v1.Pod, prof *compile.Profile, e *Explanatio
 	switch e.waits = waits; {
 	case q == nil:
 		Note(out, err.Error())
+		out.Nodes = 0 // none is judged
 		return true, nil
 	case err != nil:
 		return true, err
@@ -151,16 +150,17 @@ func (x *Explainer) explainFor(pod *v1.Pod, prof *compile.Profile, e *Explanatio
 		if q.Next != "" {
 			Note(out, q.Next)
 		}
+		out.Causes = rejectedCauses(q, out.Nodes)
 		return true, nil
 	}
 	if last, err := e.judging.step(x.Answers.Reader(), q); !last || err != nil {
 		return last, err
 	}
-	if others := x.Loop.NotAsked(&bare); len(others) > 0 {
-		Note(out, "nodes and scores are those of the built-in plugins; "+
-			strings.Join(others, ", ")+" have a say too and are not asked for an explanation: the decisions tell what they said")
-	}
+	out.NotAsked = x.Loop.NotAsked(&bare)
 	e.judging.finish(out)
+	if p := x.Pending.Get(pod.UID); p != nil && p.Gated != "" {
+		out.Causes = append(gatedCauses(p, q), out.Causes...)
+	}
 	return true, nil
 }
 
@@ -194,7 +194,7 @@ func (x *Explainer) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse
 	if pod == nil {
 		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known: there is none of that name, or it has ended", req.Namespace, req.Name)
 	}
-	out := &pb.ExplainResponse{Node: pod.Spec.NodeName, Nodes: uint32(x.Placed.Nodes())}
+	out := &pb.ExplainResponse{Node: pod.Spec.NodeName}
 	x.History.Tell(out, pod.UID)
 	if x.Profiles[pod.Spec.SchedulerName] == nil {
 		Note(out, notOurs(pod, x.Profiles))

@@ -2,17 +2,17 @@ package observe
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/census"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -35,8 +35,13 @@ const (
 
 // Question is a pod that is judged, as the loop knows it when a step begins. The pod itself is not on its node then.
 type Question struct {
-	Pod   types.UID
-	Class *compile.Class
+	Pod types.UID
+	// Bare is the pod without a node.
+	Bare    *v1.Pod
+	Profile *compile.Profile
+	Class   *compile.Class
+	// Cluster is what words about the pod tell beside nodes.
+	Cluster rules.Cluster
 	// Node is the node that the pod is on, Nomination the one that it is nominated to; empty: none.
 	Node, Nomination string
 	// Nominees are the nodes to which pods that come before this pod are nominated.
@@ -114,6 +119,10 @@ type explainer struct {
 	here     *answers.Ranked
 	reasons  map[answers.Reason]uint32
 	closest  bestOf[refusalAt]
+	// census counts the nodes by what the pod asks of them, causes those that are refused; words are those of plugins.
+	census *census.Census
+	causes map[causeKey]*causeCount
+	words  map[string]*rules.Words
 	// shortages are why rows have no devices.
 	shortages shortages
 	verdicts  *verdicts
@@ -124,6 +133,8 @@ type refusalAt struct {
 	stage   int
 	missing float64 // as a share of what is asked for, summed over the resources
 	node    *pb.RefusedNode
+	row     cache.Row
+	group   int                    // -1: none
 	devices *scorer.DeviceShortage // nil: it is not refused for devices
 }
 
@@ -135,7 +146,9 @@ func newExplainer(r answers.Reader, q *Question, req *pb.ExplainRequest) *explai
 		Reader: r, q: q, class: &pinned, at: q.Node, rows: q.Rows,
 		apart: map[cache.Row]bool{}, reasons: map[answers.Reason]uint32{}, verdicts: newVerdicts(req),
 		left: make([]cache.Row, 0, r.Nodes()), shortages: newShortages(),
+		census: census.New(), causes: map[causeKey]*causeCount{}, words: map[string]*rules.Words{},
 	}
+	rules.Watch(x.census, q.Bare, q.Profile)
 	top := int(cmp.Or(req.Top, defaultTop))
 	x.feasible = bestOf[answers.Ranked]{most: top, sort: answers.SortRanked}
 	x.closest = bestOf[refusalAt]{most: top, sort: sortClosest}
@@ -196,10 +209,12 @@ func (x *explainer) judge(rows int) (all bool) {
 
 // judgeRow sorts a row into its group. What is refused at once is taken in.
 func (x *explainer) judgeRow(row cache.Row) {
-	if g := x.Count(row, x.class.Scorer, &x.all); g.Group >= 0 {
+	g := x.Count(row, x.class.Scorer, &x.all)
+	x.take(row)
+	if g.Group >= 0 {
 		x.grouped = append(x.grouped, g)
 	} else {
-		x.refuse(row, x.Reasons(row, x.class.Scorer))
+		x.refuse(row, noGroup, x.Reasons(row, x.class.Scorer))
 	}
 }
 
@@ -212,6 +227,7 @@ func (x *explainer) judgeApart() {
 	for row := range x.apart {
 		if awaiting[row] {
 			x.Count(row, x.class.Scorer, &x.all)
+			x.take(row)
 		} else {
 			x.judgeRow(row)
 		}
@@ -228,7 +244,7 @@ func (x *explainer) judgeAwaiting(row cache.Row) {
 	if rows := x.answer.RowsAmong([]cache.Row{row}); len(rows) > 0 {
 		x.accept(x.answer.Rank(rows[0]))
 	} else {
-		x.refuse(row, x.answer.WhyRefused(row))
+		x.refuse(row, noGroup, x.answer.WhyRefused(row))
 	}
 }
 
@@ -240,7 +256,7 @@ func (x *explainer) judgeGrouped(g answers.Ranked) {
 		return
 	}
 	_, reasons := x.class.Scorer.GroupReasons(&x.all, standing, g.Group)
-	x.refuse(rowOf(&g), reasons)
+	x.refuse(rowOf(&g), g.Group, reasons)
 }
 
 // judgeOwn tells of the node that the pod is nominated to.
@@ -267,32 +283,38 @@ func (x *explainer) accept(g answers.Ranked) {
 	x.feasible.add(g)
 }
 
-// refuse takes in why a row is refused.
-func (x *explainer) refuse(row cache.Row, reasons []scorer.Reason) {
+// refuse takes in why a row, of a group or of none, is refused.
+func (x *explainer) refuse(row cache.Row, group int, reasons []scorer.Reason) {
 	refused := &pb.RefusedNode{Node: x.Name(row)}
 	for _, r := range reasons {
 		x.reasons[answers.Reason{Plugin: r.Plugin, Text: r.Text, Unresolvable: r.Unresolvable}]++
 		refused.Plugin = r.Plugin
 		refused.Reasons = append(refused.Reasons, r.Text)
 	}
+	x.countCause(reasons)
 	x.verdicts.refuse(refused)
 	missing := 0.0
 	for _, short := range x.Shortfalls(row, x.class.Scorer) {
-		refused.Shortfalls = append(refused.Shortfalls, short.Text)
 		missing += short.Share
 	}
-	refused.Shortfalls = append(refused.Shortfalls, x.expressionFailures(row, refused.Plugin)...)
 	lacks, share := x.lackDevices(row, refused)
 	missing += share
-	if named, _ := x.verdicts.asked(refused.Node); named && lacks != nil {
-		x.spellOut(refused, lacks)
-	}
-	x.closest.add(refusalAt{
+	named, asked := x.verdicts.asked(refused.Node)
+	at := refusalAt{
 		stage:   slices.IndexFunc(x.class.Query.Filters, func(f pb.Plugin) bool { return scorer.PluginName(f) == refused.Plugin }),
 		missing: missing,
 		node:    refused,
+		row:     row,
+		group:   group,
 		devices: lacks,
-	})
+	}
+	if asked {
+		x.word(&at, named)
+	}
+	if named && lacks != nil {
+		x.spellOut(refused, lacks)
+	}
+	x.closest.add(at)
 }
 
 // spellOut writes why a node has no devices, and who has them.
@@ -351,26 +373,15 @@ func (x *explainer) report() {
 		x.out.Reasons = append(x.out.Reasons,
 			&pb.ReasonCount{Plugin: r.Plugin, Reason: r.Text, Nodes: x.reasons[r], Unresolvable: r.Unresolvable})
 	}
+	x.tellCauses()
 	x.shortages.tell(x.out)
 	for _, c := range x.closest.list {
+		x.word(&c, true)
 		if c.devices != nil {
 			x.spellOut(c.node, c.devices)
 		}
 		x.out.Closest = append(x.out.Closest, c.node)
 	}
-}
-
-// expressionFailures tells why expressions failed on a row that CELFilter refused.
-func (x *explainer) expressionFailures(row cache.Row, plugin string) (list []string) {
-	if plugin != rules.CELFilter {
-		return nil
-	}
-	for _, o := range x.Expressions(row, x.class.Scorer) {
-		if why, failed := strings.CutPrefix(o.Outcome, "failed: "); failed && o.Plugin == plugin {
-			list = append(list, fmt.Sprintf("%s: %s", o.Name, why))
-		}
-	}
-	return list
 }
 
 // scored spells a node's score out, plugin by plugin.

@@ -63,3 +63,13 @@ func (r *rules) waits(names []string) []PluginWaits {
 	}
 	return out
 }
+
+// Events are all events that a plugin can wait for, as Waits names them.
+func Events() (names []string) {
+	for kind := range resources {
+		for a := range actions {
+			names = append(names, kind.name()+" "+actionName(a))
+		}
+	}
+	return names
+}

@@ -33,6 +33,7 @@ func celFilter() *Rule {
 		Arguments: ours(completeCELFilter, validateCELFilter,
 			func(c *compile.ProfileConfig) *compile.CELFilterArgs { return &c.CELFilter }),
 		Hints: expressionHints,
+		Words: expressionWords(),
 	}
 }
 
@@ -130,4 +131,46 @@ func expressionHints(profiles queue.Profiles) queue.Plugin {
 			return queue.IsOwn(p, e) || e.Resource() == queue.AssignedPod && e.Action() == queue.UpdatePodScaleDown && readsPods(p)
 		}},
 	}}
+}
+
+func expressionWords() *Words {
+	return &Words{
+		Says: []string{
+			"node(s) didn't match CEL expression", "node(s) failed CEL expression", "node(s) exceeded the cost limit of CEL expression",
+		},
+		Lacks: func(r *Refused) []string {
+			for _, o := range r.Row.Expressions() {
+				if o.Plugin != CELFilter || o.Outcome == "true" {
+					continue
+				}
+				text := fmt.Sprintf("%s: %s is %s", o.Name, short(expressionText(r, o.Name)), o.Outcome)
+				if why, failed := strings.CutPrefix(o.Outcome, "failed: "); failed {
+					text = fmt.Sprintf("%s: %s: %s", o.Name, why, short(expressionText(r, o.Name)))
+				}
+				if len(o.Saw) > 0 {
+					text += " (" + strings.Join(o.Saw, ", ") + ")"
+				}
+				return []string{text}
+			}
+			return nil
+		},
+		Wants: func(a *Asked) []Want {
+			var out []Want
+			for _, reason := range a.Reasons {
+				_, name, _ := strings.Cut(reason, "CEL expression ")
+				out = append(out, Want{Cause: "CEL expression " + name, Help: "nodes for which it is true, or another expression"})
+			}
+			return out
+		},
+	}
+}
+
+// expressionText is an expression of the class by its name.
+func expressionText(r *Refused, name string) string {
+	for _, e := range r.Class.Query.GetCel().GetFilters() {
+		if e.GetName() == name {
+			return strings.Join(strings.Fields(e.GetText()), " ")
+		}
+	}
+	return ""
 }

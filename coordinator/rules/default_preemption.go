@@ -21,6 +21,7 @@ func defaultPreemption() *Rule {
 		Arguments: arguments(completePreemption, validatePreemption,
 			func(c *compile.ProfileConfig) *configv1.DefaultPreemptionArgs { return &c.Preemption }),
 		Hints: preemptionHints,
+		Words: preemptionWords(),
 	}
 }
 
@@ -61,4 +62,14 @@ func preemptionHints(profiles queue.Profiles) queue.Plugin {
 		return ""
 	}
 	return p
+}
+
+func preemptionWords() *Words {
+	return &Words{
+		Says:  []string{"waiting for the preemption for this pod to be finished"},
+		Lacks: func(*Refused) []string { return []string{"its victims are told to leave"} },
+		Wants: func(*Asked) []Want {
+			return []Want{{Cause: "its victims are told to leave", Help: "nothing: it is tried when they are told"}}
+		},
+	}
 }

@@ -5,6 +5,7 @@
 //	  name, points, weight, arguments ──────────────────> config, policy, bench/judge/oracle
 //	  Part: what it asks of nodes (compile.Part) ───────> compile, by NewProfile
 //	  Hints: what a refused pod waits for (queue.Plugin) > queue, by QueuePlugins
+//	  Words: what it refuses, told to people ───────────> observe
 //
 // The packages compile and queue know no plugin by a list: they are given theirs. What a rule needs of them beyond its own file, such as
 // the look that all volume plugins take at a pod's claims, stands there, and its file here refers to it. Package scorer has the rules

@@ -33,6 +33,7 @@ func dynamicResources() *Rule {
 		Arguments: arguments(completeDynamicResources, validateDynamicResources,
 			func(c *compile.ProfileConfig) *configv1.DynamicResourcesArgs { return &c.DynamicResources }),
 		Hints: queue.DynamicResources,
+		Words: deviceWords(),
 	}
 }
 
@@ -52,4 +53,26 @@ func validateDynamicResources(path *field.Path, a *configv1.DynamicResourcesArgs
 		errs = append(errs, field.Invalid(path.Child("bindingTimeout"), a.BindingTimeout, "must be at least 1 second"))
 	}
 	return errs
+}
+
+func deviceWords() *Words {
+	return &Words{
+		Says: []string{
+			"cannot allocate all claims", "resourceclaim not available on the node", "devices can not be searched for",
+			"invalid resource pools were encountered", "cannot schedule extended resource claim", "cannot fit resource", "resourceclaim",
+		},
+		Lacks: func(r *Refused) []string { return r.Row.Devices() },
+		Wants: func(a *Asked) []Want {
+			var names []string
+			for i := range a.Pod.Spec.ResourceClaims {
+				if name, _, err := compile.ClaimName(a.Pod, &a.Pod.Spec.ResourceClaims[i]); err == nil && name != "" {
+					names = append(names, name)
+				}
+			}
+			if len(names) == 0 {
+				return []Want{{Cause: "no devices for its extended resources", Help: "devices, or pods with devices that end"}}
+			}
+			return []Want{{Cause: "no devices for claim " + listed(names), Help: "devices, or pods with devices that end"}}
+		},
+	}
 }

@@ -1,11 +1,17 @@
 package rules
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/shardsched/shardsched/coordinator/census"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -31,6 +37,7 @@ func nodeAffinity() *Rule {
 		Arguments: arguments(func(*configv1.NodeAffinityArgs) {}, validateNodeAffinity,
 			func(c *compile.ProfileConfig) *configv1.NodeAffinityArgs { return &c.NodeAffinity }),
 		Hints: queue.NodeAffinity,
+		Words: affinityWords(),
 	}
 }
 
@@ -65,4 +72,142 @@ func validatePreferredWeights(path *field.Path, terms []v1.PreferredSchedulingTe
 		}
 	}
 	return errs
+}
+
+// termsConflict is the PreFilter's reason.
+const termsConflict = "pod affinity terms conflict"
+
+func affinityWords() *Words {
+	return &Words{
+		Says: []string{
+			"node(s) didn't match Pod's node affinity/selector", "node(s) didn't match scheduler-enforced node affinity",
+			"node(s) didn't satisfy plugin(s) [NodeAffinity", termsConflict,
+		},
+		Lacks: func(r *Refused) []string {
+			out := selectorLacks(r.Pod, r.Node)
+			if required := requiredAffinity(r.Pod); required != nil {
+				out = append(out, termLacks(required, r.Node)...)
+			}
+			if added := r.Profile.AddedTerms(); added != nil {
+				for _, text := range termLacks(added, r.Node) {
+					out = append(out, "the profile's addedAffinity: "+text)
+				}
+			}
+			return out
+		},
+		Wants: affinityWants,
+	}
+}
+
+// selectorLacks words the labels of a nodeSelector that a node has not, sorted by key.
+func selectorLacks(p *v1.Pod, n *v1.Node) (out []string) {
+	for _, key := range slices.Sorted(maps.Keys(p.Spec.NodeSelector)) {
+		if value, has := n.Labels[key]; !has || value != p.Spec.NodeSelector[key] {
+			out = append(out, fmt.Sprintf("label %s=%s (%s)", key, p.Spec.NodeSelector[key], labelOf(n, key)))
+		}
+	}
+	return out
+}
+
+// termLacks words what a node lacks of each term, where it meets none of them.
+func termLacks(s *v1.NodeSelector, n *v1.Node) []string {
+	var words []string
+	for i := range s.NodeSelectorTerms {
+		text := termLack(&s.NodeSelectorTerms[i], n)
+		if text == "" {
+			return nil
+		}
+		if len(words) < maxNamed {
+			words = append(words, text)
+		}
+	}
+	return []string{strings.Join(words, ", or ")}
+}
+
+// termLack words the first requirement of a term that a node does not meet; "": it meets all.
+func termLack(t *v1.NodeSelectorTerm, n *v1.Node) string {
+	if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
+		return "an empty term, which no node meets"
+	}
+	for i := range t.MatchExpressions {
+		r := &t.MatchExpressions[i]
+		if value, has := n.Labels[r.Key]; !meets(r, value, has) {
+			return fmt.Sprintf("label %s (%s)", requirementText(r), labelOf(n, r.Key))
+		}
+	}
+	for i := range t.MatchFields {
+		if r := &t.MatchFields[i]; !meets(r, n.Name, r.Key == "metadata.name") {
+			return "field " + requirementText(r)
+		}
+	}
+	return ""
+}
+
+// affinityWants words the label that the fewest nodes have.
+func affinityWants(a *Asked) []Want {
+	const help = "label a node, or change the pod's selector or affinity"
+	if slices.Contains(a.Reasons, termsConflict) {
+		return []Want{{Cause: "node affinity that no node can meet", Detail: "a term names several nodes at once (metadata.name)",
+			Help: "another affinity"}}
+	}
+	terms := requiredTerms(a.Pod, a.Profile)
+	var list []v1.NodeSelectorRequirement
+	for _, key := range slices.Sorted(maps.Keys(a.Pod.Spec.NodeSelector)) {
+		list = append(list, v1.NodeSelectorRequirement{Key: key, Operator: v1.NodeSelectorOpIn, Values: []string{a.Pod.Spec.NodeSelector[key]}})
+	}
+	if len(terms) == 1 { // of several, one is enough
+		list = append(list, terms[0].MatchExpressions...)
+	}
+	rarest, fewest := -1, 0
+	for i := range list {
+		if n, known := meeting(a.Nodes, &list[i]); known && (rarest < 0 || n < fewest) {
+			rarest, fewest = i, n
+		}
+	}
+	if rarest < 0 {
+		var words []string
+		for i := range terms[:min(len(terms), maxNamed)] {
+			words = append(words, termText(&terms[i]))
+		}
+		if len(words) == 0 {
+			return []Want{{Cause: "node selector or affinity", Help: help}}
+		}
+		return []Want{{Cause: "node affinity: " + strings.Join(words, ", or "), Help: help}}
+	}
+	r := &list[rarest]
+	if fewest == 0 {
+		return []Want{{Cause: "no node has label " + requirementText(r), Detail: valuesText(a.Nodes, r.Key), Help: help}}
+	}
+	var words []string
+	for i := range list[:min(len(list), maxNamed)] {
+		words = append(words, requirementText(&list[i]))
+	}
+	return []Want{{Cause: "label " + strings.Join(words, ", "), Detail: fmt.Sprintf("%s of %d have %s", nodesText(fewest), a.Nodes.Nodes(),
+		requirementText(r)), Help: help}}
+}
+
+// meeting is how many nodes meet a requirement.
+func meeting(c *census.Census, r *v1.NodeSelectorRequirement) (nodes int, known bool) {
+	values, having, all := c.Label(r.Key)
+	for _, v := range values {
+		if meets(r, v.Value, true) {
+			nodes += v.Nodes
+		}
+	}
+	if meets(r, "", false) {
+		nodes += c.Nodes() - having
+	}
+	// Values that a requirement names are counted at any rate.
+	return nodes, all || r.Operator == v1.NodeSelectorOpIn && having > 0
+}
+
+func termText(t *v1.NodeSelectorTerm) string {
+	var words []string
+	for i := range t.MatchExpressions {
+		words = append(words, requirementText(&t.MatchExpressions[i]))
+	}
+	for i := range t.MatchFields {
+		words = append(words, requirementText(&t.MatchFields[i]))
+	}
+	return short(strings.Join(words, " and "))
 }

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -31,6 +33,7 @@ func nodeDeclaredFeatures() *Rule {
 		Gate:   "NodeDeclaredFeatures",
 		Points: []framework.Point{framework.PreFilter, framework.Filter},
 		Hints:  featureHints,
+		Words:  featureWords(),
 	}
 }
 
@@ -113,5 +116,28 @@ func neededFeatures(s *v1.PodSpec) needed {
 	return needed{
 		restartAllContainers:      slices.ContainsFunc(s.Containers, restarts) || slices.ContainsFunc(s.InitContainers, restarts),
 		userNamespacesHostNetwork: s.HostNetwork && s.HostUsers != nil && !*s.HostUsers,
+	}
+}
+
+func featureWords() *Words {
+	return &Words{
+		Says: []string{"node(s) didn't match Pod's required features"},
+		Lacks: func(r *Refused) []string {
+			var out []string
+			for _, f := range r.Class.Query.GetRequiredFeatures() {
+				if !slices.Contains(r.Node.Status.DeclaredFeatures, f) {
+					out = append(out, fmt.Sprintf("feature %s is not declared by the node (kubelet %s)", f,
+						cmp.Or(r.Node.Status.NodeInfo.KubeletVersion, "of an unknown version")))
+				}
+			}
+			return out
+		},
+		Wants: func(a *Asked) []Want {
+			var names, counts []string
+			for _, f := range requiredFeatures(a.Pod) {
+				names, counts = append(names, f), append(counts, nodesText(a.Nodes.Declaring(f))+" declare "+f)
+			}
+			return []Want{{Cause: "feature " + listed(names), Detail: listed(counts), Help: "nodes whose kubelet has the feature"}}
+		},
 	}
 }

@@ -16,10 +16,23 @@ func nodeName() *Rule {
 		Part:   compile.Part{Plugin: pb.Plugin_PLUGIN_NODE_NAME},
 		Points: []framework.Point{framework.Filter},
 		Hints:  nameHints,
+		Words:  nameWords(),
 	}
 }
 
 // nameHints waits for new nodes.
 func nameHints(queue.Profiles) queue.Plugin {
 	return queue.Plugin{Local: true, Events: []queue.Registration{{Resource: queue.Node, Actions: queue.Add}}}
+}
+
+func nameWords() *Words {
+	return &Words{
+		Says: []string{"node(s) didn't match the requested node name"},
+		Lacks: func(r *Refused) []string {
+			return []string{"spec.nodeName is " + r.Class.Query.GetNodeName() + ", another node"}
+		},
+		Wants: func(a *Asked) []Want {
+			return []Want{{Cause: "spec.nodeName names a node that does not take the pod", Help: "that node, or a pod without nodeName"}}
+		},
+	}
 }

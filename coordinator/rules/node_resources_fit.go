@@ -27,6 +27,7 @@ func nodeResourcesFit() *Rule {
 		Weight:    1,
 		Arguments: arguments(completeFit, validateFit, func(c *compile.ProfileConfig) *configv1.NodeResourcesFitArgs { return &c.Fit }),
 		Hints:     queue.NodeResourcesFit,
+		Words:     fitWords(),
 	}
 }
 
@@ -106,4 +107,68 @@ func validateShape(path *field.Path, shape []configv1.UtilizationShapePoint) fie
 		errs = append(errs, between(path.Index(i).Child("score"), s.Score, 0, 10)...)
 	}
 	return errs
+}
+
+func fitWords() *Words {
+	return &Words{
+		Says:     []string{"Insufficient ", "Too many pods"},
+		Together: true,
+		Lacks: func(r *Refused) []string {
+			var out []string
+			for _, x := range r.Row.Shortfalls() {
+				out = append(out, x.Text)
+			}
+			return out
+		},
+		Wants: fitWants,
+	}
+}
+
+// fitWants tells what no node has enough of from what nodes have, but others use.
+func fitWants(a *Asked) []Want {
+	requests := compile.Requests(a.Pod)
+	var full, large, sizes []string
+	for _, reason := range a.Reasons {
+		name, isResource := strings.CutPrefix(reason, "Insufficient ")
+		if !isResource {
+			full = append(full, "pods")
+			continue
+		}
+		asked := requests[v1.ResourceName(name)]
+		if most := a.Nodes.Largest(v1.ResourceName(name)); asked.Cmp(most) > 0 {
+			large = append(large, name)
+			sizes = append(sizes, fmt.Sprintf("%s > %s", asked.String(), most.String()))
+		} else {
+			full = append(full, name)
+		}
+	}
+	enough, less, known := a.Nodes.Large(requests)
+	switch {
+	case len(large) > 0 && (!a.Judged || a.Unresolvable):
+		return []Want{{Cause: strings.Join(large, ", ") + ": larger than any node", Detail: strings.Join(sizes, ", "),
+			Help: "larger nodes, or smaller requests"}}
+	case a.Judged && a.Unresolvable:
+		return []Want{{Cause: strings.Join(tooLittle(a.Reasons, less), ", ") + ": too small even when empty",
+			Help: "larger nodes, or smaller requests"}}
+	case !a.Judged && known && enough == 0:
+		return []Want{{Cause: strings.Join(full, ", ") + ": no node has enough of all at once", Help: "larger nodes, or smaller requests"}}
+	}
+	w := Want{Cause: strings.Join(full, ", ") + ": big enough, but full", Help: "more such nodes, pods that leave, or a higher priority"}
+	if !a.Judged {
+		w.Cause = strings.Join(full, ", ") + ": full on every node that is big enough"
+		if known {
+			w.Detail = nodesText(enough)
+		}
+	}
+	return []Want{w}
+}
+
+// tooLittle are the resources among some reasons that nodes have too little of when they are empty.
+func tooLittle(reasons []string, less map[v1.ResourceName]int) (out []string) {
+	for _, reason := range reasons {
+		if name, isResource := strings.CutPrefix(reason, "Insufficient "); isResource && (less == nil || less[v1.ResourceName(name)] > 0) {
+			out = append(out, name)
+		}
+	}
+	return out
 }

@@ -18,6 +18,7 @@ func nodeUnschedulable() *Rule {
 		Part:   compile.Part{Plugin: pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE},
 		Points: []framework.Point{framework.Filter},
 		Hints:  cordonHints,
+		Words:  cordonWords(),
 	}
 }
 
@@ -40,4 +41,14 @@ func isSchedulableAgain(e *queue.Event) bool {
 func ownToleratesUnschedulable(p *queue.Pod, e *queue.Event) bool {
 	_, now := objects[*v1.Pod](e)
 	return queue.IsOwn(p, e) && queue.Tolerates(now, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+}
+
+func cordonWords() *Words {
+	return &Words{
+		Says:  []string{"node(s) were unschedulable"},
+		Lacks: func(*Refused) []string { return []string{"the node is cordoned (spec.unschedulable)"} },
+		Wants: func(a *Asked) []Want {
+			return []Want{{Cause: "cordoned nodes", Detail: nodesText(a.Nodes.Cordoned()), Help: "kubectl uncordon"}}
+		},
+	}
 }

@@ -31,6 +31,7 @@ func podTopologySpread() *Rule {
 		Arguments: arguments(completeSpread, validateSpread,
 			func(c *compile.ProfileConfig) *configv1.PodTopologySpreadArgs { return &c.Spread }),
 		Hints: queue.PodTopologySpread,
+		Words: spreadWords(),
 	}
 }
 
@@ -93,4 +94,59 @@ func repeatsConstraint(list []v1.TopologySpreadConstraint, i int) bool {
 		}
 	}
 	return false
+}
+
+func spreadWords() *Words {
+	return &Words{
+		Says:  []string{"node(s) didn't match pod topology spread constraints"},
+		Lacks: func(r *Refused) []string { return []string{spreadLack(r)} },
+		Wants: func(a *Asked) []Want {
+			var words []string
+			for _, c := range hardConstraints(a.Pod, a.Profile) {
+				words = append(words, fmt.Sprintf("%s with maxSkew %d", keyText(c.TopologyKey), c.MaxSkew))
+			}
+			w := Want{Cause: "spread over " + listed(words), Help: "room in the domains with the fewest pods, or a larger maxSkew"}
+			for _, c := range hardConstraints(a.Pod, a.Profile) {
+				if _, having, _ := a.Nodes.Label(c.TopologyKey); a.Nodes.Nodes() > having {
+					w.Detail = fmt.Sprintf("%s have no label %s", nodesText(a.Nodes.Nodes()-having), c.TopologyKey)
+				}
+			}
+			return []Want{w}
+		},
+	}
+}
+
+// hardConstraints are the constraints of a pod that must hold, or its profile's.
+func hardConstraints(p *v1.Pod, prof *compile.Profile) (out []v1.TopologySpreadConstraint) {
+	if len(p.Spec.TopologySpreadConstraints) == 0 && prof != nil {
+		return prof.DefaultHardConstraints()
+	}
+	for _, c := range p.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == v1.DoNotSchedule {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// spreadLack words the numbers of the constraint that a node breaks.
+func spreadLack(r *Refused) string {
+	u := r.Unmet
+	if u == nil || u.Term >= len(r.Class.Query.GetSpread().GetHard()) {
+		return "a constraint on how pods spread"
+	}
+	key, domain := r.topologyOf(u)
+	if u.Missing {
+		return fmt.Sprintf("the node has no label %s, over which the pod is spread", key)
+	}
+	which := ""
+	if u.Term < len(r.Class.HardSelectors) {
+		which = " with " + short(r.Class.HardSelectors[u.Term].String())
+	}
+	h := r.Class.Query.GetSpread().GetHard()[u.Term]
+	text := fmt.Sprintf("%s holds %d%s, least %d, maxSkew %d", domainText(key, domain), u.Count, which, u.Least, h.GetMaxSkew())
+	if h.GetMinDomains() > 1 {
+		text += fmt.Sprintf(", minDomains %d", h.GetMinDomains())
+	}
+	return text
 }

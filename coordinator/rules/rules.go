@@ -32,6 +32,8 @@ type Rule struct {
 	// Hints tell what a pod waits for that the plugin has rejected, and whether it holds pods back, under profiles that may
 	// be nil (upstream-1.36.md, 4.5); nil: it rejects nothing.
 	Hints func(queue.Profiles) queue.Plugin
+	// Words tell people what it refuses; nil: it refuses nothing.
+	Words *Words
 	// Arguments are those of its entry in pluginConfig; nil: it takes none.
 	Arguments *Arguments
 }

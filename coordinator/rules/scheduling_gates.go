@@ -18,6 +18,7 @@ func schedulingGates() *Rule {
 		Points: []framework.Point{framework.PreEnqueue},
 		Loop:   true,
 		Hints:  gateHints,
+		Words:  gateWords(),
 	}
 }
 
@@ -36,6 +37,24 @@ func gateHints(profiles queue.Profiles) queue.Plugin {
 				names[i] = g.Name
 			}
 			return "waiting for scheduling gates: [" + strings.Join(names, " ") + "]"
+		},
+	}
+}
+
+// gateWords: Lacks and Wants name the gates.
+func gateWords() *Words {
+	gates := func(p *v1.Pod) string {
+		names := make([]string, len(p.Spec.SchedulingGates))
+		for i, g := range p.Spec.SchedulingGates {
+			names[i] = g.Name
+		}
+		return strings.Join(names, ", ")
+	}
+	return &Words{
+		Says:  []string{"waiting for scheduling gates"},
+		Lacks: func(r *Refused) []string { return []string{"scheduling gates: " + short(gates(r.Pod))} },
+		Wants: func(a *Asked) []Want {
+			return []Want{{Cause: "scheduling gate " + short(gates(a.Pod)), Help: "nothing here: who set the gate takes it away"}}
 		},
 	}
 }

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -19,6 +21,7 @@ func taintToleration() *Rule {
 		Points: []framework.Point{framework.Filter, framework.PreScore, framework.Score},
 		Weight: 3,
 		Hints:  taintHints,
+		Words:  taintWords(),
 	}
 }
 
@@ -34,4 +37,37 @@ func taintHints(queue.Profiles) queue.Plugin {
 func isTolerated(p *queue.Pod, e *queue.Event) bool {
 	old, now := objects[*v1.Node](e)
 	return queue.ToleratesAll(p.Obj, now) && (old == nil || !queue.ToleratesAll(p.Obj, old))
+}
+
+func taintWords() *Words {
+	return &Words{
+		Says: []string{"node(s) had untolerated taint(s)"},
+		Lacks: func(r *Refused) []string {
+			var out []string
+			for i := range r.Node.Spec.Taints {
+				if t := &r.Node.Spec.Taints[i]; keepsOff(r.Pod, t) {
+					out = append(out, "taint "+t.ToString()+" is not tolerated")
+				}
+			}
+			return out
+		},
+		Wants: func(a *Asked) []Want {
+			var causes, counts []string
+			for _, t := range a.Nodes.Taints() {
+				if keepsOff(a.Pod, &t.Taint) && len(causes) < maxNamed {
+					causes, counts = append(causes, t.Taint.ToString()), append(counts, nodesText(t.Nodes))
+				}
+			}
+			if len(causes) == 0 {
+				return []Want{{Cause: "taints that are not tolerated", Help: "a toleration"}}
+			}
+			return []Want{{Cause: "taint " + strings.Join(causes, ", ") + " is not tolerated", Detail: "on " + strings.Join(counts, ", "),
+				Help: "a toleration, or nodes without the taint"}}
+		},
+	}
+}
+
+// keepsOff: the taint keeps the pod off the node.
+func keepsOff(p *v1.Pod, t *v1.Taint) bool {
+	return t.Effect != v1.TaintEffectPreferNoSchedule && !queue.Tolerates(p, t)
 }

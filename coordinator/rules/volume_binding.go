@@ -1,6 +1,10 @@
 package rules
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -31,6 +35,7 @@ func volumeBinding() *Rule {
 		Arguments: arguments(completeVolumeBinding, validateVolumeBinding,
 			func(c *compile.ProfileConfig) *configv1.VolumeBindingArgs { return &c.VolumeBinding }),
 		Hints: bindingHints,
+		Words: bindingWords(),
 	}
 }
 
@@ -108,4 +113,143 @@ func raisesCapacity(e *queue.Event) bool {
 	before, after := objects[*storagev1.CSIStorageCapacity](e)
 	old, now := storage.LargestVolume(before), storage.LargestVolume(after)
 	return now != nil && (old == nil || now.Value() > old.Value())
+}
+
+func bindingWords() *Words {
+	return &Words{
+		Says: []string{
+			"node(s) didn't match PersistentVolume's node affinity", "node(s) didn't find available persistent volumes to bind",
+			"node(s) did not have enough free storage", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+			"pod has unbound immediate PersistentVolumeClaims", "waiting for ephemeral volume controller", "persistentvolumeclaim ",
+		},
+		Lacks: func(r *Refused) []string {
+			var out []string
+			for _, c := range claimsOf(r.Pod, r.Cluster) {
+				if text := bindingLack(r, c); text != "" {
+					out = append(out, text)
+				}
+			}
+			return out
+		},
+		Wants: bindingWants,
+	}
+}
+
+// podClaim is a claim of a pod; object is nil where it does not exist, made tells that it is made for the pod.
+type podClaim struct {
+	name   string
+	made   bool
+	object *v1.PersistentVolumeClaim
+}
+
+func claimsOf(p *v1.Pod, c Cluster) (out []podClaim) {
+	for i := range p.Spec.Volumes {
+		if name, made, ok := storage.ClaimName(p, &p.Spec.Volumes[i]); ok {
+			out = append(out, podClaim{name, made, c.Claim(p.Namespace, name)})
+		}
+	}
+	return out
+}
+
+// claimProblems words, for each claim of a pod, what keeps it from all nodes, and who acts next.
+func claimProblems(p *v1.Pod, c Cluster) (out []string) {
+	for _, x := range claimsOf(p, c) {
+		if text := x.problem(c); text != "" {
+			out = append(out, "claim "+x.name+text)
+		}
+	}
+	return out
+}
+
+// problem is what follows the claim's name; "": it keeps the pod from no node as such.
+func (x *podClaim) problem(c Cluster) string {
+	switch {
+	case x.object == nil && x.made:
+		return " does not exist yet: the ephemeral volume controller makes it"
+	case x.object == nil:
+		return " does not exist: make it"
+	case x.object.DeletionTimestamp != nil:
+		return " is being deleted: it has to be made anew"
+	case x.object.Status.Phase == v1.ClaimLost:
+		return ": its volume " + x.object.Spec.VolumeName + " is gone: restore it, or make the claim anew"
+	case storage.IsBound(x.object):
+		if c.Volume(x.object.Spec.VolumeName) == nil {
+			return ": its volume " + x.object.Spec.VolumeName + " does not exist"
+		}
+		return ""
+	case x.object.Spec.VolumeName != "":
+		return ": the volume controller binds it to " + x.object.Spec.VolumeName + ", which it names"
+	}
+	name := storage.ClassOf(x.object)
+	class := c.StorageClass(name)
+	switch {
+	case name == "":
+		return " has no StorageClass: the volume controller binds it once there is a volume that fits"
+	case class == nil:
+		return ": StorageClass " + name + " does not exist: make the class, or the claim anew with another"
+	}
+	if late, err := storage.BindsLate(class); err != nil || late {
+		return ""
+	}
+	if !storage.Provisions(class) {
+		return ": StorageClass " + name + " provisions nothing: the volume controller binds the claim once there is a volume that fits"
+	}
+	return ": StorageClass " + name + " binds at once: its provisioner " + class.Provisioner + " makes a volume"
+}
+
+// bindingLack words what keeps one claim from a node; "": nothing does.
+func bindingLack(r *Refused, x podClaim) string {
+	if text := x.problem(r.Cluster); text != "" {
+		return "claim " + x.name + text
+	}
+	if storage.IsBound(x.object) {
+		volume := r.Cluster.Volume(x.object.Spec.VolumeName)
+		if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+			return ""
+		}
+		if words := termLacks(volume.Spec.NodeAffinity.Required, r.Node); len(words) > 0 {
+			return fmt.Sprintf("claim %s: its volume %s wants %s", x.name, volume.Name, strings.Join(words, ", "))
+		}
+		return ""
+	}
+	if on := x.object.Annotations[storage.AnnSelectedNode]; on != "" && on != r.Node.Name {
+		return fmt.Sprintf("claim %s: its provisioner makes a volume for node %s", x.name, on)
+	}
+	class := r.Cluster.StorageClass(storage.ClassOf(x.object))
+	size := storage.RequestOf(x.object)
+	switch {
+	case !storage.Provisions(class):
+		return fmt.Sprintf("claim %s: no free volume of StorageClass %s with %s is for this node, and the class provisions none",
+			x.name, class.Name, size.String())
+	case slices.ContainsFunc(r.Reasons, func(s string) bool { return strings.Contains(s, "free storage") }):
+		return fmt.Sprintf("claim %s: driver %s has no room for %s here", x.name, class.Provisioner, size.String())
+	}
+	return fmt.Sprintf("claim %s: StorageClass %s provisions no volume for this node (allowedTopologies)", x.name, class.Name)
+}
+
+func bindingWants(a *Asked) []Want {
+	var out []Want
+	for _, x := range claimsOf(a.Pod, a.Cluster) {
+		text := x.problem(a.Cluster)
+		what, next, _ := strings.Cut(strings.TrimPrefix(text, ":"), ": ")
+		switch what = strings.TrimSpace(what); {
+		case text == "":
+			continue
+		case next == "":
+			out = append(out, Want{Cause: "claim: " + what, Detail: "claim " + x.name, Help: "a volume"})
+		default:
+			out = append(out, Want{Cause: "claim: " + what, Detail: "claim " + x.name, Help: next})
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	w := Want{Cause: "volumes are for other nodes", Help: "volumes for these nodes, or room on those that have them"}
+	switch reasons := strings.Join(a.Reasons, " "); {
+	case strings.Contains(reasons, "to bind"):
+		w.Cause = "no free volume"
+	case strings.Contains(reasons, "free storage"):
+		w = Want{Cause: "the storage driver has no room", Help: "more storage"}
+	}
+	return []Want{w}
 }

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -26,6 +28,7 @@ func volumeZone() *Rule {
 		Points:       []framework.Point{framework.PreFilter, framework.Filter},
 		RefusesEarly: true,
 		Hints:        zoneHints,
+		Words:        zoneWords(),
 	}
 }
 
@@ -61,4 +64,52 @@ func movesZone(e *queue.Event) bool {
 		}
 	}
 	return false
+}
+
+func zoneWords() *Words {
+	return &Words{
+		Says: []string{"node(s) had no available volume zone", "PersistentVolume", "persistentvolume"},
+		Lacks: func(r *Refused) []string {
+			var out []string
+			for _, x := range claimsOf(r.Pod, r.Cluster) {
+				if x.object == nil || x.object.Spec.VolumeName == "" {
+					continue
+				}
+				volume := r.Cluster.Volume(x.object.Spec.VolumeName)
+				if text := zoneLack(volume, r.Node); text != "" {
+					out = append(out, "claim "+x.name+": "+text)
+				}
+			}
+			return out
+		},
+		Wants: func(a *Asked) []Want {
+			if problems := claimProblems(a.Pod, a.Cluster); len(problems) > 0 {
+				return bindingWants(a)
+			}
+			w := Want{Cause: "volumes are in other zones", Help: "nodes in the zones of the volumes"}
+			for _, x := range claimsOf(a.Pod, a.Cluster) {
+				if x.object != nil {
+					if volume := a.Cluster.Volume(x.object.Spec.VolumeName); volume != nil && volume.Labels[v1.LabelTopologyZone] != "" {
+						w.Detail = fmt.Sprintf("claim %s: zone %s", x.name, volume.Labels[v1.LabelTopologyZone])
+					}
+				}
+			}
+			return []Want{w}
+		},
+	}
+}
+
+// zoneLack words which zone or region of a volume, which may be nil, a node is not in; "": none.
+func zoneLack(volume *v1.PersistentVolume, n *v1.Node) string {
+	if volume == nil {
+		return ""
+	}
+	for _, key := range [...]string{
+		v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaRegion,
+	} {
+		if zones := storage.Zones(volume.Labels[key]); len(zones) > 0 && !slices.Contains(zones, n.Labels[key]) {
+			return fmt.Sprintf("its volume %s is in %s, %s", volume.Name, domainText(key, strings.Join(zones, " or ")), labelOf(n, key))
+		}
+	}
+	return ""
 }

@@ -125,6 +125,31 @@ func (m *memory) ListDevices(_ context.Context, q *pb.ListDevicesRequest) (*pb.L
 	return x.Page()
 }
 
+// ListPending answers with what waits in all namespaces, or in one.
+func (m *memory) ListPending(_ context.Context, q *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {
+	disk := []*pb.Cause{{Plugin: "NodeAffinity", Cause: "no node has label disk=ssd", Detail: "disk=hdd on 12", Help: "label a node"}}
+	full := func(nodes string) []*pb.Cause {
+		return []*pb.Cause{
+			{Plugin: "NodeResourcesFit", Cause: "cpu: full on every node that is big enough", Detail: nodes, Help: "more such nodes"},
+			{Plugin: "TaintToleration", Cause: "taint x:NoSchedule is not tolerated", Help: "a toleration"},
+		}
+	}
+	all := []*pb.PendingGroup{
+		{Causes: full("39 nodes"), Kind: "Deployment", Namespace: "shop", Name: "web", Pods: 40, Oldest: at(0), Example: "shop/web-1"},
+		{Causes: full("7 nodes"), Kind: "StatefulSet", Namespace: "shop", Name: "db", Pods: 3, Oldest: at(60), Example: "shop/db-0"},
+		{Causes: disk, Kind: "Deployment", Namespace: "shop", Name: "web", Pods: 2, Oldest: at(30), Example: "shop/web-2"},
+		{Causes: disk, Kind: "Pod", Namespace: "lab", Name: "one", Pods: 1, Oldest: at(90), Example: "lab/one"},
+	}
+	out := &pb.ListPendingResponse{Nodes: 52}
+	for _, g := range all {
+		if q.GetNamespace() == "" || q.GetNamespace() == g.Namespace {
+			out.Groups = append(out.Groups, g)
+			out.Pods += g.Pods
+		}
+	}
+	return out, nil
+}
+
 func (m *memory) GetSummary(context.Context, *pb.GetSummaryRequest) (*pb.GetSummaryResponse, error) {
 	return &pb.GetSummaryResponse{Summary: &pb.Summary{Nodes: 3, Shards: 1, PodsBound: 2, Decisions: 2, Classes: 1}}, nil
 }
@@ -139,7 +164,8 @@ func (m *memory) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainRe
 				{Node: "node-with-a-long-name", Score: 630, Plugins: plugins(100, 80)},
 				{Node: "n2", Score: 623, Chosen: true, Plugins: plugins(100, 73)},
 			},
-			Reasons: []*pb.ReasonCount{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1}},
+			NotAsked: []string{"plugin Maintenance"},
+			Causes:   []*pb.Cause{{Plugin: "NodeResourcesFit", Cause: "cpu: big enough, but full", Nodes: 1, Preemption: "could help", Help: "more such nodes"}},
 			History: []*pb.PastDecision{
 				{
 					Decision: &pb.Decision{Seq: 7, Node: "n2", Score: 623, Feasible: 2, Nodes: 3}, Time: at(90), Attempt: 2, TraceId: "0af7651916cd43dd8448eb211c80319c",
@@ -153,9 +179,12 @@ func (m *memory) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainRe
 		return &pb.ExplainResponse{
 			Queue: "unschedulable", Attempts: 3, Nodes: 3,
 			Decision: &pb.Decision{Message: "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s)."},
-			Reasons: []*pb.ReasonCount{
-				{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 2, Unresolvable: true},
-				{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1},
+			Causes: []*pb.Cause{
+				{
+					Plugin: "TaintToleration", Cause: "taint dedicated=gpu:NoSchedule is not tolerated", Detail: "on 2 nodes", Nodes: 2,
+					Preemption: "can't help", Help: "a toleration",
+				},
+				{Plugin: "NodeResourcesFit", Cause: "cpu: big enough, but full", Nodes: 1, Preemption: "found no victims", Help: "more such nodes"},
 			},
 			Waits: &pb.Waits{
 				Plugins: []*pb.PluginWaits{

@@ -28,8 +28,8 @@ func newExplainCommand(s Streams) *cobra.Command {
 		GroupID: groupClient,
 		Short:   "Tell why a pod is where it is, or why it is nowhere",
 		Long: `Tell why a pod is where it is, or why it is nowhere: of a placed pod the score that
-each plugin gives the best nodes, of a pending one how many nodes each reason
-takes, which nodes come closest, and what it waits for. The pod is held against the
+each plugin gives the best nodes, of a pending one what it wants and how many nodes
+refuse it for that, which nodes come closest, and what it waits for. The pod is held against the
 cluster as it is now, without the pod itself; what was decided before, and by which
 scores, is told from the leader's memory. Any coordinator may be asked, also where
 the API server keeps the pods: a standby sends the question on to the leader.`,
@@ -109,11 +109,9 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 	}
 	explainWaits(b, e.GetWaits())
 	explainHistory(b, e.GetHistory())
-	if e.GetNodes() > 0 {
-		fmt.Fprintf(b, "Now %d of %d nodes pass every filter.\n", e.GetFeasible(), e.GetNodes())
-	}
+	explainFeasible(b, e)
 	explainTop(b, "Best nodes now", e.GetTop())
-	explainReasons(b, e.GetReasons(), e.GetFeasible() > 0)
+	explainCauses(b, e)
 	explainShortages(b, e.GetShortages())
 	explainClosest(b, e.GetClosest())
 	explainDevices(b, e)
@@ -168,24 +166,50 @@ func explainTop(b *strings.Builder, title string, top []*pb.ScoredNode) {
 	newTable(b, headers...).print(rows...)
 }
 
-func explainReasons(b *strings.Builder, reasons []*pb.ReasonCount, others bool) {
-	if len(reasons) == 0 {
+// explainFeasible tells how many nodes would take the pod, and who was not asked.
+func explainFeasible(b *strings.Builder, e *pb.ExplainResponse) {
+	others := e.GetNotAsked()
+	switch {
+	case e.GetNodes() == 0:
+	case len(others) == 0:
+		fmt.Fprintf(b, "Now %d of %d nodes pass every filter.\n", e.GetFeasible(), e.GetNodes())
+	default:
+		have := "has a say too and is not asked here; what it said is in the decisions"
+		if len(others) > 1 {
+			have = "have a say too and are not asked here; what they said is in the decisions"
+		}
+		fmt.Fprintf(b, "Now %d of %d nodes pass the built-in filters; %s %s.\n", e.GetFeasible(), e.GetNodes(),
+			strings.Join(others, " and "), have)
+	}
+}
+
+// explainCauses tells what the pod wants and does not get, and what would help.
+func explainCauses(b *strings.Builder, e *pb.ExplainResponse) {
+	if len(e.GetCauses()) == 0 {
 		return
 	}
 	which := ""
-	if others {
+	if e.GetFeasible() > 0 {
 		which = "other "
 	}
 	fmt.Fprintf(b, "\nWhat refuses the %snodes:\n", which)
 	var rows [][]string
-	for _, r := range reasons {
-		preemption := "could help"
-		if r.GetUnresolvable() {
-			preemption = "can't help"
+	for _, c := range e.GetCauses() {
+		nodes := ""
+		if c.GetNodes() > 0 {
+			nodes = fmt.Sprint(c.GetNodes())
 		}
-		rows = append(rows, []string{fmt.Sprintf("  %d", r.GetNodes()), r.GetReason(), r.GetPlugin(), preemption})
+		rows = append(rows, []string{"  " + nodes, causeText(c), c.GetHelp(), c.GetPreemption(), c.GetPlugin()})
 	}
-	newTable(b, "  NODES", "REASON", "PLUGIN", "PREEMPTION").print(rows...)
+	newTable(b, "  NODES", "CAUSE", "WOULD HELP", "PREEMPTION", "PLUGIN").print(rows...)
+}
+
+// causeText is a cause with its detail.
+func causeText(c *pb.Cause) string {
+	if c.GetDetail() == "" {
+		return c.GetCause()
+	}
+	return c.GetCause() + " (" + c.GetDetail() + ")"
 }
 
 func explainClosest(b *strings.Builder, closest []*pb.RefusedNode) {

@@ -17,7 +17,7 @@ func explainWaits(b *strings.Builder, w *pb.Waits) {
 	}
 	fmt.Fprintf(b, "\nIt waits for:\n")
 	for _, p := range w.GetPlugins() {
-		fmt.Fprintf(b, "  %s: %s\n", p.GetPlugin(), strings.Join(p.GetEvents(), ", "))
+		fmt.Fprintf(b, "  %s: %s\n", p.GetPlugin(), eventWords(p.GetEvents()))
 	}
 	if t := w.GetBackoffUntil(); t != nil {
 		fmt.Fprintf(b, "  the end of its backoff, at %s\n", clockTime(t))

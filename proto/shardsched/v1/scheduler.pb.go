@@ -1986,7 +1986,8 @@ type ExplainResponse struct {
 	// where it is bound.
 	Queue    string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	Attempts uint32 `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	Nodes    uint32 `protobuf:"varint,5,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// Nodes that were judged; 0: none, as of a pod of another scheduler.
+	Nodes uint32 `protobuf:"varint,5,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// Nodes that pass every filter now.
 	Feasible uint32 `protobuf:"varint,6,opt,name=feasible,proto3" json:"feasible,omitempty"`
 	// The best of them, best first.
@@ -2007,7 +2008,12 @@ type ExplainResponse struct {
 	VerdictsLeftOut uint32 `protobuf:"varint,14,opt,name=verdicts_left_out,json=verdictsLeftOut,proto3" json:"verdicts_left_out,omitempty"`
 	// What keeps devices from the pod's claims on the nodes that have none for them: by claim and request, and for
 	// each of them the cause of most nodes first.
-	Shortages     []*ShortageCount `protobuf:"bytes,15,rep,name=shortages,proto3" json:"shortages,omitempty"`
+	Shortages []*ShortageCount `protobuf:"bytes,15,rep,name=shortages,proto3" json:"shortages,omitempty"`
+	// What the pod wants and does not get on nodes that are refused: that of most nodes first.
+	Causes []*Cause `protobuf:"bytes,16,rep,name=causes,proto3" json:"causes,omitempty"`
+	// Who has a say in the pod's node beside the built-in plugins and is not asked for an explanation, such as
+	// "plugin Maintenance".
+	NotAsked      []string `protobuf:"bytes,17,rep,name=not_asked,json=notAsked,proto3" json:"not_asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2147,6 +2153,325 @@ func (x *ExplainResponse) GetShortages() []*ShortageCount {
 	return nil
 }
 
+func (x *ExplainResponse) GetCauses() []*Cause {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetNotAsked() []string {
+	if x != nil {
+		return x.NotAsked
+	}
+	return nil
+}
+
+// Cause is what pods want and do not get, in words.
+type Cause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The plugin that refuses; empty: it is not one plugin's.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// The same for pods that want alike, such as "no node has label disk=ssd".
+	Cause string `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
+	// What nodes have instead, or the numbers, such as "disk=hdd on 12"; empty: nothing more.
+	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	// What would help.
+	Help string `protobuf:"bytes,4,opt,name=help,proto3" json:"help,omitempty"`
+	// Nodes that are refused for it; 0: not counted.
+	Nodes uint32 `protobuf:"varint,5,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// Whether other pods' leaving helps, such as "can't help" or "found no victims"; empty: not known.
+	Preemption    string `protobuf:"bytes,6,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cause) Reset() {
+	*x = Cause{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cause) ProtoMessage() {}
+
+func (x *Cause) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cause.ProtoReflect.Descriptor instead.
+func (*Cause) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Cause) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *Cause) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Cause) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Cause) GetHelp() string {
+	if x != nil {
+		return x.Help
+	}
+	return ""
+}
+
+func (x *Cause) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *Cause) GetPreemption() string {
+	if x != nil {
+		return x.Preemption
+	}
+	return ""
+}
+
+// ListPendingRequest asks for all pending pods, or those of a namespace.
+type ListPendingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all.
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPendingRequest) Reset() {
+	*x = ListPendingRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPendingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPendingRequest) ProtoMessage() {}
+
+func (x *ListPendingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPendingRequest.ProtoReflect.Descriptor instead.
+func (*ListPendingRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListPendingRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// PendingGroup is the pending pods of one workload that want the same.
+type PendingGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first is what counts most. Never empty.
+	Causes []*Cause `protobuf:"bytes,1,rep,name=causes,proto3" json:"causes,omitempty"`
+	// The workload: the controller of the pods, or Pod; several workloads where there are too many to tell: empty.
+	Kind      string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Pods      uint64 `protobuf:"varint,5,opt,name=pods,proto3" json:"pods,omitempty"`
+	// When the oldest of them was created.
+	Oldest *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=oldest,proto3" json:"oldest,omitempty"`
+	// The oldest, namespace/name.
+	Example       string `protobuf:"bytes,7,opt,name=example,proto3" json:"example,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingGroup) Reset() {
+	*x = PendingGroup{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingGroup) ProtoMessage() {}
+
+func (x *PendingGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingGroup.ProtoReflect.Descriptor instead.
+func (*PendingGroup) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PendingGroup) GetCauses() []*Cause {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+func (x *PendingGroup) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PendingGroup) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PendingGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PendingGroup) GetPods() uint64 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *PendingGroup) GetOldest() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Oldest
+	}
+	return nil
+}
+
+func (x *PendingGroup) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
+// ListPendingResponse has the groups of most pods first.
+type ListPendingResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Groups []*PendingGroup        `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	// All pods that were asked for, those that are left out included.
+	Pods uint64 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	// Pods of groups that did not fit the message.
+	PodsLeftOut   uint64 `protobuf:"varint,3,opt,name=pods_left_out,json=podsLeftOut,proto3" json:"pods_left_out,omitempty"`
+	Nodes         uint32 `protobuf:"varint,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPendingResponse) Reset() {
+	*x = ListPendingResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPendingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPendingResponse) ProtoMessage() {}
+
+func (x *ListPendingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPendingResponse.ProtoReflect.Descriptor instead.
+func (*ListPendingResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListPendingResponse) GetGroups() []*PendingGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *ListPendingResponse) GetPods() uint64 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *ListPendingResponse) GetPodsLeftOut() uint64 {
+	if x != nil {
+		return x.PodsLeftOut
+	}
+	return 0
+}
+
+func (x *ListPendingResponse) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
 // PastDecision is a decision with what is remembered of its moment.
 type PastDecision struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2165,7 +2490,7 @@ type PastDecision struct {
 
 func (x *PastDecision) Reset() {
 	*x = PastDecision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2502,7 @@ func (x *PastDecision) String() string {
 func (*PastDecision) ProtoMessage() {}
 
 func (x *PastDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2515,7 @@ func (x *PastDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastDecision.ProtoReflect.Descriptor instead.
 func (*PastDecision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PastDecision) GetDecision() *Decision {
@@ -2243,7 +2568,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2580,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2593,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Waits) GetPlugins() []*PluginWaits {
@@ -2304,7 +2629,7 @@ type PluginWaits struct {
 
 func (x *PluginWaits) Reset() {
 	*x = PluginWaits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2641,7 @@ func (x *PluginWaits) String() string {
 func (*PluginWaits) ProtoMessage() {}
 
 func (x *PluginWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2654,7 @@ func (x *PluginWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
 func (*PluginWaits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PluginWaits) GetPlugin() string {
@@ -2362,7 +2687,7 @@ type NodeVerdict struct {
 
 func (x *NodeVerdict) Reset() {
 	*x = NodeVerdict{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2699,7 @@ func (x *NodeVerdict) String() string {
 func (*NodeVerdict) ProtoMessage() {}
 
 func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2712,7 @@ func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
 func (*NodeVerdict) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NodeVerdict) GetNode() string {
@@ -2448,7 +2773,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2785,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2798,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -2573,7 +2898,7 @@ type ClaimDevices struct {
 
 func (x *ClaimDevices) Reset() {
 	*x = ClaimDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2585,7 +2910,7 @@ func (x *ClaimDevices) String() string {
 func (*ClaimDevices) ProtoMessage() {}
 
 func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2598,7 +2923,7 @@ func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
 func (*ClaimDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ClaimDevices) GetClaim() string {
@@ -2624,7 +2949,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +2961,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +2974,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -2662,7 +2987,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2674,7 +2999,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2687,7 +3012,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -2710,7 +3035,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +3047,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +3060,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -2779,7 +3104,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +3116,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +3129,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -2842,7 +3167,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2854,7 +3179,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2867,7 +3192,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -2908,7 +3233,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +3245,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +3258,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -3014,7 +3339,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3026,7 +3351,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3039,7 +3364,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -3237,7 +3562,7 @@ type Tuning struct {
 
 func (x *Tuning) Reset() {
 	*x = Tuning{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +3574,7 @@ func (x *Tuning) String() string {
 func (*Tuning) ProtoMessage() {}
 
 func (x *Tuning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +3587,7 @@ func (x *Tuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tuning.ProtoReflect.Descriptor instead.
 func (*Tuning) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Tuning) GetBatches() string {
@@ -3297,7 +3622,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3309,7 +3634,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3322,7 +3647,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Way) GetOwnTables() bool {
@@ -3373,7 +3698,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3710,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3723,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -3431,7 +3756,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3443,7 +3768,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3456,7 +3781,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
 }
 
 // GetLeaderResponse names the leader.
@@ -3472,7 +3797,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3809,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3822,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -3527,7 +3852,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3539,7 +3864,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3552,7 +3877,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -3580,7 +3905,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3592,7 +3917,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3605,7 +3930,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -3643,7 +3968,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3980,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3993,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -3879,7 +4204,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x14\n" +
 	"\x05nodes\x18\x04 \x01(\rR\x05nodes\x12\x18\n" +
-	"\adevices\x18\x05 \x01(\x04R\adevices\"\xee\x04\n" +
+	"\adevices\x18\x05 \x01(\x04R\adevices\"\xb9\x05\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\bdecision\x18\x02 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12\x14\n" +
@@ -3896,7 +4221,33 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x05waits\x18\f \x01(\v2\x14.shardsched.v1.WaitsR\x05waits\x126\n" +
 	"\bverdicts\x18\r \x03(\v2\x1a.shardsched.v1.NodeVerdictR\bverdicts\x12*\n" +
 	"\x11verdicts_left_out\x18\x0e \x01(\rR\x0fverdictsLeftOut\x12:\n" +
-	"\tshortages\x18\x0f \x03(\v2\x1c.shardsched.v1.ShortageCountR\tshortages\"\xd5\x01\n" +
+	"\tshortages\x18\x0f \x03(\v2\x1c.shardsched.v1.ShortageCountR\tshortages\x12,\n" +
+	"\x06causes\x18\x10 \x03(\v2\x14.shardsched.v1.CauseR\x06causes\x12\x1b\n" +
+	"\tnot_asked\x18\x11 \x03(\tR\bnotAsked\"\x97\x01\n" +
+	"\x05Cause\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x14\n" +
+	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
+	"\x04help\x18\x04 \x01(\tR\x04help\x12\x14\n" +
+	"\x05nodes\x18\x05 \x01(\rR\x05nodes\x12\x1e\n" +
+	"\n" +
+	"preemption\x18\x06 \x01(\tR\n" +
+	"preemption\"2\n" +
+	"\x12ListPendingRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xe4\x01\n" +
+	"\fPendingGroup\x12,\n" +
+	"\x06causes\x18\x01 \x03(\v2\x14.shardsched.v1.CauseR\x06causes\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
+	"\x04pods\x18\x05 \x01(\x04R\x04pods\x122\n" +
+	"\x06oldest\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\x12\x18\n" +
+	"\aexample\x18\a \x01(\tR\aexample\"\x98\x01\n" +
+	"\x13ListPendingResponse\x123\n" +
+	"\x06groups\x18\x01 \x03(\v2\x1b.shardsched.v1.PendingGroupR\x06groups\x12\x12\n" +
+	"\x04pods\x18\x02 \x01(\x04R\x04pods\x12\"\n" +
+	"\rpods_left_out\x18\x03 \x01(\x04R\vpodsLeftOut\x12\x14\n" +
+	"\x05nodes\x18\x04 \x01(\rR\x05nodes\"\xd5\x01\n" +
 	"\fPastDecision\x123\n" +
 	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
@@ -4029,7 +4380,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x1cWATCH_EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCH_EVENT_TYPE_ADDED\x10\x01\x12\x1d\n" +
 	"\x19WATCH_EVENT_TYPE_MODIFIED\x10\x02\x12\x1c\n" +
-	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\xa5\x06\n" +
+	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\xfb\x06\n" +
 	"\x10SchedulerService\x12B\n" +
 	"\x05Apply\x12\x1b.shardsched.v1.ApplyRequest\x1a\x1c.shardsched.v1.ApplyResponse\x12E\n" +
 	"\x06Delete\x12\x1c.shardsched.v1.DeleteRequest\x1a\x1d.shardsched.v1.DeleteResponse\x12T\n" +
@@ -4039,7 +4390,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"ListShards\x12 .shardsched.v1.ListShardsRequest\x1a!.shardsched.v1.ListShardsResponse\x12T\n" +
 	"\vListDevices\x12!.shardsched.v1.ListDevicesRequest\x1a\".shardsched.v1.ListDevicesResponse\x12H\n" +
-	"\aExplain\x12\x1d.shardsched.v1.ExplainRequest\x1a\x1e.shardsched.v1.ExplainResponse\x12Q\n" +
+	"\aExplain\x12\x1d.shardsched.v1.ExplainRequest\x1a\x1e.shardsched.v1.ExplainResponse\x12T\n" +
+	"\vListPending\x12!.shardsched.v1.ListPendingRequest\x1a\".shardsched.v1.ListPendingResponse\x12Q\n" +
 	"\n" +
 	"GetSummary\x12 .shardsched.v1.GetSummaryRequest\x1a!.shardsched.v1.GetSummaryResponse\x12N\n" +
 	"\tGetLeader\x12\x1f.shardsched.v1.GetLeaderRequest\x1a .shardsched.v1.GetLeaderResponseBCZAgithub.com/shardsched/shardsched/proto/shardsched/v1;shardschedv1b\x06proto3"
@@ -4057,7 +4409,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -4090,30 +4442,34 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*MissedDevice)(nil),          // 28: shardsched.v1.MissedDevice
 	(*ShortageCount)(nil),         // 29: shardsched.v1.ShortageCount
 	(*ExplainResponse)(nil),       // 30: shardsched.v1.ExplainResponse
-	(*PastDecision)(nil),          // 31: shardsched.v1.PastDecision
-	(*Waits)(nil),                 // 32: shardsched.v1.Waits
-	(*PluginWaits)(nil),           // 33: shardsched.v1.PluginWaits
-	(*NodeVerdict)(nil),           // 34: shardsched.v1.NodeVerdict
-	(*Decision)(nil),              // 35: shardsched.v1.Decision
-	(*ClaimDevices)(nil),          // 36: shardsched.v1.ClaimDevices
-	(*GetSummaryRequest)(nil),     // 37: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 38: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 39: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 40: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 41: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 42: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 43: shardsched.v1.Summary
-	(*Tuning)(nil),                // 44: shardsched.v1.Tuning
-	(*Way)(nil),                   // 45: shardsched.v1.Way
-	(*DriverDevices)(nil),         // 46: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),      // 47: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 48: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 49: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 50: shardsched.v1.NotLeader
-	(*QueueEntry)(nil),            // 51: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 54: shardsched.v1.ReasonCount
+	(*Cause)(nil),                 // 31: shardsched.v1.Cause
+	(*ListPendingRequest)(nil),    // 32: shardsched.v1.ListPendingRequest
+	(*PendingGroup)(nil),          // 33: shardsched.v1.PendingGroup
+	(*ListPendingResponse)(nil),   // 34: shardsched.v1.ListPendingResponse
+	(*PastDecision)(nil),          // 35: shardsched.v1.PastDecision
+	(*Waits)(nil),                 // 36: shardsched.v1.Waits
+	(*PluginWaits)(nil),           // 37: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),           // 38: shardsched.v1.NodeVerdict
+	(*Decision)(nil),              // 39: shardsched.v1.Decision
+	(*ClaimDevices)(nil),          // 40: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),     // 41: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 42: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),             // 43: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),         // 44: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),         // 45: shardsched.v1.PendingReason
+	(*Utilisation)(nil),           // 46: shardsched.v1.Utilisation
+	(*Summary)(nil),               // 47: shardsched.v1.Summary
+	(*Tuning)(nil),                // 48: shardsched.v1.Tuning
+	(*Way)(nil),                   // 49: shardsched.v1.Way
+	(*DriverDevices)(nil),         // 50: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),      // 51: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 52: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 53: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 54: shardsched.v1.NotLeader
+	(*QueueEntry)(nil),            // 55: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 57: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 58: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -4124,8 +4480,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	52, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	53, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	56, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	57, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -4133,69 +4489,75 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	26, // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
 	27, // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
 	28, // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
-	35, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	39, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	24, // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	54, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	58, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	25, // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	31, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	32, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	34, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	35, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	36, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	38, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	29, // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
-	35, // 25: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	53, // 26: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
-	24, // 27: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	33, // 28: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	53, // 29: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	53, // 30: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	24, // 31: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	25, // 32: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	36, // 33: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	43, // 34: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	52, // 35: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	52, // 36: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	52, // 37: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	39, // 38: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	52, // 39: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	52, // 40: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	39, // 41: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	41, // 42: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	40, // 43: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 44: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	42, // 45: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	46, // 46: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	44, // 47: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
-	45, // 48: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	52, // 49: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
-	49, // 50: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	49, // 51: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	53, // 52: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	53, // 53: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	53, // 54: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 55: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 56: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 57: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 58: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 59: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 60: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 61: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	22, // 62: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	37, // 63: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	47, // 64: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 65: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 66: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 67: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 68: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 69: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 70: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	21, // 71: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	30, // 72: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	38, // 73: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	48, // 74: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	65, // [65:75] is the sub-list for method output_type
-	55, // [55:65] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	31, // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
+	31, // 26: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
+	57, // 27: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	33, // 28: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
+	39, // 29: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	57, // 30: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	24, // 31: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	37, // 32: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	57, // 33: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	57, // 34: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	24, // 35: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	25, // 36: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	40, // 37: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	47, // 38: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	56, // 39: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	56, // 40: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	56, // 41: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	43, // 42: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	56, // 43: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	56, // 44: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	43, // 45: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	45, // 46: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	44, // 47: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14, // 48: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	46, // 49: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	50, // 50: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	48, // 51: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
+	49, // 52: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
+	56, // 53: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	53, // 54: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	53, // 55: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	57, // 56: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	57, // 57: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	57, // 58: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 59: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 60: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 61: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 62: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 63: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 64: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 65: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	22, // 66: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	32, // 67: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	41, // 68: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	51, // 69: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 70: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 71: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 72: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 73: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 74: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 75: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	21, // 76: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	30, // 77: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	34, // 78: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	42, // 79: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	52, // 80: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	70, // [70:81] is the sub-list for method output_type
+	59, // [59:70] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -4210,7 +4572,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   50,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	SchedulerService_ListShards_FullMethodName  = "/shardsched.v1.SchedulerService/ListShards"
 	SchedulerService_ListDevices_FullMethodName = "/shardsched.v1.SchedulerService/ListDevices"
 	SchedulerService_Explain_FullMethodName     = "/shardsched.v1.SchedulerService/Explain"
+	SchedulerService_ListPending_FullMethodName = "/shardsched.v1.SchedulerService/ListPending"
 	SchedulerService_GetSummary_FullMethodName  = "/shardsched.v1.SchedulerService/GetSummary"
 	SchedulerService_GetLeader_FullMethodName   = "/shardsched.v1.SchedulerService/GetLeader"
 )
@@ -57,6 +58,8 @@ type SchedulerServiceClient interface {
 	ListDevices(ctx context.Context, in *ListDevicesRequest, opts ...grpc.CallOption) (*ListDevicesResponse, error)
 	// Explain tells why a pod is where it is, or why it is nowhere.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
+	// ListPending tells what pending pods want and do not get, by cause and workload.
+	ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*GetSummaryResponse, error)
 	// GetLeader names the leader. Any coordinator answers it.
@@ -160,6 +163,16 @@ func (c *schedulerServiceClient) Explain(ctx context.Context, in *ExplainRequest
 	return out, nil
 }
 
+func (c *schedulerServiceClient) ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPendingResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListPending_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*GetSummaryResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetSummaryResponse)
@@ -204,6 +217,8 @@ type SchedulerServiceServer interface {
 	ListDevices(context.Context, *ListDevicesRequest) (*ListDevicesResponse, error)
 	// Explain tells why a pod is where it is, or why it is nowhere.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
+	// ListPending tells what pending pods want and do not get, by cause and workload.
+	ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
 	GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error)
 	// GetLeader names the leader. Any coordinator answers it.
@@ -241,6 +256,9 @@ func (UnimplementedSchedulerServiceServer) ListDevices(context.Context, *ListDev
 }
 func (UnimplementedSchedulerServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPending not implemented")
 }
 func (UnimplementedSchedulerServiceServer) GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSummary not implemented")
@@ -406,6 +424,24 @@ func _SchedulerService_Explain_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_ListPending_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPendingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListPending(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListPending_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListPending(ctx, req.(*ListPendingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_GetSummary_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetSummaryRequest)
 	if err := dec(in); err != nil {
@@ -476,6 +512,10 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Explain",
 			Handler:    _SchedulerService_Explain_Handler,
+		},
+		{
+			MethodName: "ListPending",
+			Handler:    _SchedulerService_ListPending_Handler,
 		},
 		{
 			MethodName: "GetSummary",

@@ -137,6 +137,9 @@ func (x *ExplainRequest) Validate() error {
 	return within("top", int64(x.GetTop()), 0, maxTop)
 }
 
+// Validate checks the namespace.
+func (x *ListPendingRequest) Validate() error { return optionalPath("namespace", x.GetNamespace()) }
+
 // nodeNames checks the nodes that are asked for.
 func nodeNames(names []string) error {
 	if n := len(names); n > maxTop {

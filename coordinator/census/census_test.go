@@ -1,0 +1,62 @@
+package census
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/shardsched/shardsched/internal/testkit/build"
+)
+
+func TestNodesAreCountedByWhatPodsAsk(t *testing.T) {
+	c := New()
+	c.WatchLabel("disk", "ssd")
+	asked := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("4Gi")}
+	c.WatchRequests(asked)
+	c.Add(build.Node("a").CPU("8").Memory("8Gi").Label("disk", "hdd").Obj())
+	c.Add(build.Node("b").CPU("2").Memory("16Gi").Label("disk", "hdd").Taint("x=y:NoSchedule").Obj())
+	c.Add(build.Node("c").CPU("8").Memory("1Gi").Unschedulable().Obj())
+	values, having, all := c.Label("disk")
+	if !slices.Equal(values, []ValueCount{{"hdd", 2}}) || having != 2 || !all {
+		t.Errorf("disk: got %v, %d, %v; want hdd on 2", values, having, all)
+	}
+	if large, short, known := c.Large(asked); large != 1 || short[v1.ResourceCPU] != 1 || short[v1.ResourceMemory] != 1 || !known {
+		t.Errorf("large: got %d, short %v, %v; want 1, and 1 short of each", large, short, known)
+	}
+	if _, _, known := c.Large(v1.ResourceList{}); known {
+		t.Error("requests that nobody watches are known")
+	}
+	if got := c.Largest(v1.ResourceMemory); got.String() != "16Gi" {
+		t.Errorf("largest memory: got %s, want 16Gi", got.String())
+	}
+	if got := c.Taints(); len(got) != 1 || got[0].Nodes != 1 || got[0].Taint.ToString() != "x=y:NoSchedule" {
+		t.Errorf("taints: got %v", got)
+	}
+	if c.Nodes() != 3 || c.Cordoned() != 1 {
+		t.Errorf("got %d nodes, %d cordoned; want 3, 1", c.Nodes(), c.Cordoned())
+	}
+}
+
+// Whatever nodes and pods bring, so much is kept of it; a value that a pod names is counted all the same.
+func TestACensusIsBounded(t *testing.T) {
+	c := New()
+	for i := range 2 * maxKeys {
+		c.WatchLabel(fmt.Sprint("key-", i))
+		c.WatchRequests(v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(i), resource.DecimalSI)})
+	}
+	c.WatchLabel("key-0", "named")
+	for i := range 2 * maxTaints {
+		c.Add(build.Node("n").Label("key-0", fmt.Sprint(i)).Taint(fmt.Sprintf("t%d:NoSchedule", i)).Obj())
+	}
+	c.Add(build.Node("n").Label("key-0", "named").Obj())
+	values, having, all := c.Label("key-0")
+	if len(values) > maxValues || all || having != 2*maxTaints+1 || !slices.Contains(values, ValueCount{"named", 1}) {
+		t.Errorf("got %d values of %d nodes, all %v; want %d at the most, with the one that is named", len(values), having, all, maxValues)
+	}
+	if len(c.labels) != maxKeys || len(c.demands) != maxDemands || len(c.Taints()) != maxTaints {
+		t.Errorf("got %d keys, %d demands, %d taints; want %d, %d, %d", len(c.labels), len(c.demands), len(c.Taints()), maxKeys, maxDemands, maxTaints)
+	}
+}
