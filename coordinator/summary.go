@@ -30,12 +30,17 @@ func (s *Scheduler) totals() (out *pb.Summary, binding []*v1.Pod) {
 	out.Nodes, out.Shards, out.Idle = uint64(s.state.Nodes()), uint32(s.state.NumShards()), s.idle()
 	out.Workers, out.Rounds, out.LocalEvaluations = s.fanout.Workers(), stats.Rounds, stats.LocalShards
 	out.Classes, out.Tunings = uint64(s.answers.Asked()), s.tuning.tell()
+	return out, s.binding()
+}
+
+// binding are the pods whose binds are under way.
+func (s *Scheduler) binding() (pods []*v1.Pod) {
 	for uid := range s.binds.pending {
 		if pod, _, assumed := s.state.Pod(uid); assumed {
-			binding = append(binding, pod)
+			pods = append(pods, pod)
 		}
 	}
-	return out, binding
+	return pods
 }
 
 // Workers tells the live workers and what they did.
@@ -68,6 +73,19 @@ func (s *Scheduler) Devices(ctx context.Context, req *pb.ListDevicesRequest) (*p
 		return nil, err
 	}
 	return x.Page()
+}
+
+// Pending tells what pending pods want and do not get.
+func (s *Scheduler) Pending(ctx context.Context, req *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {
+	x := s.pending(req)
+	if err := s.reads.Serve(ctx, x.Read()); err != nil {
+		return nil, err
+	}
+	return x.Answer(), nil
+}
+
+func (s *Scheduler) pending(req *pb.ListPendingRequest) *observe.Pending {
+	return observe.NewPending(req, s.queue, s.state.Objects(), s.forWords(), s.cfg.Profiles, s.binding)
 }
 
 // Progress is the part of the summary that costs nothing to tell: how many pods are

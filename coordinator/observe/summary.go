@@ -139,7 +139,7 @@ func pendingText(p *queue.Pod) string {
 
 // withoutCounts strips a FitError of its numbers: "0/3 nodes are available: 1
 // Insufficient cpu, 2 node(s) were unschedulable." gives "Insufficient cpu,
-// node(s) were unschedulable". What PostFilter plugins said behind it follows, likewise.
+// node(s) were unschedulable". What PostFilter plugins said behind it follows, as far as it tells anything.
 func withoutCounts(message string) string {
 	_, list, ok := strings.Cut(message, nodesAvailable)
 	if !ok {
@@ -147,13 +147,25 @@ func withoutCounts(message string) string {
 	}
 	list, said, _ := strings.Cut(list, ". ")
 	out := sortedReasons(list)
-	if head, list, ok := strings.Cut(said, nodesAvailable); ok {
-		// "…preemption: 0/3"
-		out += "; " + head[:strings.LastIndex(head, " ")+1] + sortedReasons(list)
-	} else if said != "" {
-		out += "; " + strings.TrimSuffix(said, ".")
+	if said = saidBeside(said); said != "" {
+		out += "; " + said
 	}
 	return out
+}
+
+// saidBeside is what PostFilter plugins said, without what they always say where they find nothing.
+func saidBeside(said string) string {
+	said = strings.TrimPrefix(strings.TrimSuffix(said, "."), "no new claims to deallocate, ")
+	if said == "no new claims to deallocate" {
+		return ""
+	}
+	head, _, ok := strings.Cut(said, nodesAvailable)
+	if !ok {
+		return said
+	}
+	// "preemption: 0/3"
+	head = strings.TrimSpace(head[:strings.LastIndex(head, " ")+1])
+	return strings.TrimSuffix(strings.TrimSuffix(head, "preemption:"), ", ")
 }
 
 const nodesAvailable = " nodes are available: "

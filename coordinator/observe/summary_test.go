@@ -14,8 +14,7 @@ func TestWithoutCounts(t *testing.T) {
 		"not helped by preemption": {
 			"0/40 nodes are available: 7 Insufficient memory, 40 Insufficient cpu. no new claims to deallocate, preemption: 0/40 nodes are available: " +
 				"19 Preemption is not helpful for scheduling, 21 No preemption victims found for incoming pod.",
-			"Insufficient cpu, Insufficient memory; no new claims to deallocate, preemption: " +
-				"No preemption victims found for incoming pod, Preemption is not helpful for scheduling",
+			"Insufficient cpu, Insufficient memory",
 		},
 		"not to be helped": {
 			"0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",

@@ -21,6 +21,7 @@ type Scheduler interface {
 	Workers(ctx context.Context) ([]*pb.WorkerStatus, error)
 	Shards(ctx context.Context) ([]*pb.ShardStatus, error)
 	Devices(ctx context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error)
+	Pending(ctx context.Context, req *pb.ListPendingRequest) (*pb.ListPendingResponse, error)
 }
 
 // Config tells who this coordinator is.
@@ -185,5 +186,15 @@ func (s *Server) ListDevices(ctx context.Context, req *pb.ListDevicesRequest) (*
 		return nil, err
 	}
 	resp, err := t.sched.Devices(ctx, req)
+	return resp, schedulerStatus(err)
+}
+
+// ListPending tells what pending pods want and do not get.
+func (s *Server) ListPending(ctx context.Context, req *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.Pending(ctx, req)
 	return resp, schedulerStatus(err)
 }

@@ -78,6 +78,10 @@ func (s *scheduler) Shards(context.Context) ([]*pb.ShardStatus, error) {
 	return []*pb.ShardStatus{{Shard: 0, Nodes: 3}}, s.err
 }
 
+func (s *scheduler) Pending(_ context.Context, req *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {
+	return &pb.ListPendingResponse{Groups: []*pb.PendingGroup{{Namespace: req.GetNamespace()}}}, s.err
+}
+
 func (s *scheduler) Devices(_ context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error) {
 	return &pb.ListDevicesResponse{Devices: []*pb.DeviceStatus{{Node: req.GetNodeNames()[0]}}}, s.err
 }
@@ -189,6 +193,7 @@ func (r *rig) calls(t *testing.T) map[string]error {
 	_, errs["ListObjects"] = r.ListObjects(ctx, &pb.ListObjectsRequest{Kind: "Pod"})
 	_, errs["ListWorkers"] = r.ListWorkers(ctx, &pb.ListWorkersRequest{})
 	_, errs["ListShards"] = r.ListShards(ctx, &pb.ListShardsRequest{})
+	_, errs["ListPending"] = r.ListPending(ctx, &pb.ListPendingRequest{})
 	_, errs["ListDevices"] = r.ListDevices(ctx, &pb.ListDevicesRequest{NodeNames: []string{"n1"}})
 	_, errs["Explain"] = r.Explain(ctx, &pb.ExplainRequest{Namespace: "default", Name: "a"})
 	_, errs["GetSummary"] = r.GetSummary(ctx, &pb.GetSummaryRequest{})

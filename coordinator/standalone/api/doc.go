@@ -3,7 +3,7 @@
 // scheduling loop for what only that knows.
 //
 //	client ──gRPC──> Server ──> store ──> etcd        Apply, Delete, ListObjects, Watch
-//	                   └──────> Scheduler             Explain, GetSummary, ListWorkers, ListShards, ListDevices
+//	                   └──────> Scheduler             Explain, GetSummary, ListWorkers, ListShards, ListDevices, ListPending
 //
 // A Server leads or follows, as its owner says:
 //

@@ -1,0 +1,273 @@
+package observe
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/shardsched/shardsched/coordinator/census"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+const (
+	// maxGroups is how many groups pending pods are told in; pods beyond are told together, by their reasons where such a group is there.
+	maxGroups = 2048
+	// countedAtOnce is how many nodes one step counts, of up to 15 µs each; wordedAtOnce how many groups it words.
+	countedAtOnce, wordedAtOnce = 256, 64
+	// maxPendingBytes is what the groups take at the most: a message has 4 MiB.
+	maxPendingBytes = 3 << 20
+)
+
+// Pending groups the pods that wait by workload and by what they want, in steps: the pods, then the nodes, then the words.
+//
+//	pods ──> groups: workload, reasons ──an example of each──> census of the nodes ──> causes
+//
+// No node is judged: the causes are worded of the last attempt's reasons, and of what all nodes add up to.
+type Pending struct {
+	req      *pb.ListPendingRequest
+	queue    Queue
+	nodes    iter.Seq[*v1.Node]
+	cluster  rules.Cluster
+	profiles map[string]*compile.Profile
+	// binding gives the pods whose binds are under way.
+	binding func() []*v1.Pod
+
+	groups  map[groupKey]*pendingGroup
+	total   uint64
+	census  *census.Census
+	pods    walk[*queue.Pod]
+	counted walk[*v1.Node]
+	order   []*pendingGroup // those that are not worded yet
+	out     []*pb.PendingGroup
+}
+
+// groupKey tells groups apart: a workload, and why its pods wait, without numbers.
+type groupKey struct{ kind, namespace, name, text string }
+
+// pendingGroup is the pods of a key; example is the oldest, with the message and the plugins of its last attempt.
+type pendingGroup struct {
+	groupKey
+	pods       uint64
+	oldest     time.Time
+	example    *v1.Pod
+	message    string
+	gated      string
+	rejectedBy []string
+}
+
+// NewPending makes a list that is to be read. What it is given is read on the loop.
+func NewPending(req *pb.ListPendingRequest, q Queue, nodes iter.Seq[*v1.Node], c rules.Cluster, profiles map[string]*compile.Profile,
+	binding func() []*v1.Pod) *Pending {
+	return &Pending{req: req, queue: q, nodes: nodes, cluster: c, profiles: profiles, binding: binding, groups: map[groupKey]*pendingGroup{}}
+}
+
+// Read is how the list is read.
+func (x *Pending) Read() Read {
+	return Read{Step: x.step, End: func() { x.pods.end(); x.counted.end() }}
+}
+
+func (x *Pending) step() (last bool) {
+	if x.census == nil {
+		if x.pods.some(x.queue.All(), podsAtOnce, x.add) {
+			x.addBinding()
+			x.beginCensus()
+		}
+		return false
+	}
+	if !x.counted.some(x.nodes, countedAtOnce, x.census.Add) {
+		return false
+	}
+	n := min(wordedAtOnce, len(x.order))
+	for _, g := range x.order[:n] {
+		x.out = append(x.out, x.word(g))
+	}
+	x.order = x.order[n:]
+	return len(x.order) == 0
+}
+
+// add counts a pod of the queue.
+func (x *Pending) add(p *queue.Pod) {
+	text := pendingText(p)
+	if p.Gated != "" {
+		text = p.Message
+	}
+	since := p.Obj.CreationTimestamp.Time
+	if since.IsZero() {
+		since = p.Timestamp
+	}
+	if g := x.group(p.Obj, text, since); g != nil {
+		g.message, g.gated, g.rejectedBy = p.Message, p.Gated, p.RejectedBy
+	}
+}
+
+func (x *Pending) addBinding() {
+	for _, p := range x.binding() {
+		if g := x.group(p, BeingBound, p.CreationTimestamp.Time); g != nil {
+			g.message, g.gated, g.rejectedBy = BeingBound, "", nil
+		}
+	}
+}
+
+// group counts a pod in its group; nil: it is not the group's example, or is not asked for.
+func (x *Pending) group(p *v1.Pod, text string, since time.Time) *pendingGroup {
+	if ns := x.req.GetNamespace(); ns != "" && p.Namespace != ns {
+		return nil
+	}
+	x.total++
+	kind, name := WorkloadOf(p)
+	key := groupKey{kind, p.Namespace, name, text}
+	for _, wider := range []groupKey{{text: text}, {}} {
+		if x.groups[key] == nil && len(x.groups) >= maxGroups {
+			key = wider
+		}
+	}
+	g := x.groups[key]
+	if g == nil {
+		g = &pendingGroup{groupKey: key}
+		x.groups[key] = g
+	}
+	g.pods++
+	if g.example != nil && !since.Before(g.oldest) {
+		return nil
+	}
+	g.example, g.oldest = p, since
+	return g
+}
+
+// beginCensus says what is to be counted of the nodes.
+func (x *Pending) beginCensus() {
+	x.census = census.New()
+	x.order = slices.SortedFunc(maps.Values(x.groups), func(a, b *pendingGroup) int {
+		return cmp.Or(cmp.Compare(b.pods, a.pods), strings.Compare(a.namespace, b.namespace), strings.Compare(a.kind, b.kind),
+			strings.Compare(a.name, b.name), strings.Compare(a.text, b.text))
+	})
+	for _, g := range x.order {
+		rules.Watch(x.census, g.example, x.profiles[g.example.Spec.SchedulerName])
+	}
+}
+
+// word words a group.
+func (x *Pending) word(g *pendingGroup) *pb.PendingGroup {
+	out := &pb.PendingGroup{
+		Kind: g.kind, Namespace: g.namespace, Name: g.name, Pods: g.pods, Example: g.example.Namespace + "/" + g.example.Name,
+		Oldest: timestamppb.New(g.oldest),
+	}
+	asked := rules.Asked{Pod: g.example, Profile: x.profiles[g.example.Spec.SchedulerName], Nodes: x.census, Cluster: x.cluster}
+	switch reasons := fitReasons(g.message); {
+	case g.gated != "":
+		asked.Reasons = []string{g.message}
+		out.Causes = wanted(g.gated, wordsOf(g.gated), &asked)
+	case g.message == "":
+		out.Causes = []*pb.Cause{{Cause: "not tried yet", Help: "nothing: its turn comes"}}
+	case g.message == BeingBound:
+		out.Causes = []*pb.Cause{{Cause: BeingBound, Help: "nothing: its bind, its volumes or its devices are waited for"}}
+	case len(reasons) == 0:
+		out.Causes = []*pb.Cause{{Cause: g.message, Help: "nothing: an attempt that failed is repeated"}}
+	default:
+		out.Causes = causesOf(reasons, g.rejectedBy, &asked)
+	}
+	return out
+}
+
+// countedReason is a reason with the number of nodes that were refused for it; 0: all, before any was looked at.
+type countedReason struct {
+	text  string
+	nodes uint32
+}
+
+// fitReasons takes a FitError apart; nothing: it is none. A reason may have commas in it: a part without a number goes on with the one
+// before.
+func fitReasons(message string) (out []countedReason) {
+	_, list, ok := strings.Cut(message, nodesAvailable)
+	if !ok {
+		return nil
+	}
+	list, _, _ = strings.Cut(list, ". ")
+	for _, part := range strings.Split(strings.TrimSuffix(list, "."), ", ") {
+		count, rest, ok := strings.Cut(part, " ")
+		if n, err := strconv.ParseUint(count, 10, 32); ok && err == nil {
+			out = append(out, countedReason{rest, uint32(n)})
+		} else if len(out) > 0 {
+			out[len(out)-1].text += ", " + part
+		} else {
+			out = append(out, countedReason{part, 0})
+		}
+	}
+	return out
+}
+
+// causesOf words reasons that some plugins have given, those of a plugin at once: the one of most nodes first.
+func causesOf(reasons []countedReason, plugins []string, asked *rules.Asked) (out []*pb.Cause) {
+	type spoken struct {
+		words   *rules.Words
+		plugin  string
+		reasons []string
+		nodes   uint32
+	}
+	var list []*spoken
+	for _, r := range reasons {
+		w, plugin := rules.WordsFor(r.text, plugins)
+		at := slices.IndexFunc(list, func(s *spoken) bool { return w != nil && s.plugin == plugin })
+		if at < 0 {
+			list = append(list, &spoken{w, plugin, []string{r.text}, r.nodes})
+			continue
+		}
+		s := list[at]
+		if s.reasons = append(s.reasons, r.text); w.Together {
+			s.nodes = max(s.nodes, r.nodes)
+		} else {
+			s.nodes += r.nodes
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *spoken) int { return cmp.Compare(b.nodes, a.nodes) })
+	for _, s := range list {
+		asked.Reasons = s.reasons
+		for _, c := range wanted(s.plugin, s.words, asked) {
+			c.Nodes = s.nodes
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Answer is the list, after the last step. It needs no loop.
+func (x *Pending) Answer() *pb.ListPendingResponse {
+	out := &pb.ListPendingResponse{Pods: x.total, Nodes: uint32(x.census.Nodes())}
+	size := 0
+	for i, g := range x.out {
+		if size += proto.Size(g) + 8; size > maxPendingBytes {
+			for _, left := range x.out[i:] {
+				out.PodsLeftOut += left.Pods
+			}
+			break
+		}
+		out.Groups = append(out.Groups, g)
+	}
+	return out
+}
+
+// WorkloadOf is the workload that a pod is of: its controller, of a Deployment's ReplicaSet the Deployment; else the pod itself.
+func WorkloadOf(p *v1.Pod) (kind, name string) {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil {
+		return "Pod", p.Name
+	}
+	if hash := p.Labels["pod-template-hash"]; owner.Kind == "ReplicaSet" && hash != "" {
+		if deployment, ok := strings.CutSuffix(owner.Name, "-"+hash); ok && deployment != "" {
+			return "Deployment", deployment
+		}
+	}
+	return owner.Kind, owner.Name
+}

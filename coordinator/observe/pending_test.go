@@ -1,0 +1,135 @@
+package observe
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/internal/testkit/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+func TestAFitErrorIsTakenApart(t *testing.T) {
+	for message, want := range map[string][]countedReason{
+		"0/40 nodes are available: 12 Insufficient cpu, 28 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/40 nodes are available: 40 x.": {
+			{"Insufficient cpu", 12}, {"node(s) had untolerated taint(s)", 28},
+		},
+		"0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.": {{"pod has unbound immediate PersistentVolumeClaims", 0}},
+		"0/9 nodes are available: 3 no room for a, b and 4 others, 6 too old.":       {{"no room for a, b and 4 others", 3}, {"too old", 6}},
+		"bind pod a/b to n: changed meanwhile":                                       nil,
+		"":                                                                           nil,
+	} {
+		if got := fitReasons(message); !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, want %v", message, got, want)
+		}
+	}
+}
+
+func TestPodsAreOfTheirWorkload(t *testing.T) {
+	for want, p := range map[string]*v1.Pod{
+		"Pod p":          build.Pod("p").Obj(),
+		"Deployment web": build.Pod("web-5d4f-x").Label("pod-template-hash", "5d4f").Owner("apps/v1", "ReplicaSet", "web-5d4f").Obj(),
+		"ReplicaSet own": build.Pod("own-x").Label("pod-template-hash", "5d4f").Owner("apps/v1", "ReplicaSet", "own").Obj(),
+		"StatefulSet db": build.Pod("db-0").Owner("apps/v1", "StatefulSet", "db").Obj(),
+	} {
+		if kind, name := WorkloadOf(p); kind+" "+name != want {
+			t.Errorf("%s: got %s %s, want %s", p.Name, kind, name, want)
+		}
+	}
+}
+
+func TestPreemptionIsToldAsTheDecisionHasIt(t *testing.T) {
+	for want, d := range map[string]*pb.Decision{
+		"could help":  {Message: "0/2 nodes are available: 2 Insufficient cpu."},
+		"helps on n1": {Nominated: "n1"},
+		"not eligible: preemptionPolicy=Never": {
+			Message: "0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",
+		},
+		"found no victims": {Message: "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."},
+	} {
+		if got := preemption(d, false); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+		if got := preemption(d, true); got != "can't help" {
+			t.Errorf("%v: got %q for what stays whichever pods leave", d, got)
+		}
+	}
+}
+
+// waiting is a queue of pods.
+type waiting struct {
+	Queue
+	pods []*queue.Pod
+}
+
+func (w waiting) All() iter.Seq[*queue.Pod] { return slices.Values(w.pods) }
+
+func noBinds() []*v1.Pod { return nil }
+
+// However many workloads wait, the groups are bounded, and no pod is lost.
+func TestGroupsOfPendingPodsAreBounded(t *testing.T) {
+	var w waiting
+	const pods = 2*maxGroups + 10
+	for i := range pods {
+		message := fmt.Sprintf("error %d", i%(maxGroups+5))
+		w.pods = append(w.pods, &queue.Pod{Obj: build.Pod(fmt.Sprint("p", i)).Obj(), Message: message})
+	}
+	nodes := slices.Values(slices.Repeat([]*v1.Node{build.Node("n").Obj()}, 2*countedAtOnce))
+	x := NewPending(&pb.ListPendingRequest{}, w, nodes, nil, nil, noBinds)
+	steps := 1
+	for ; !x.step(); steps++ {
+		if len(x.groups) > 2*maxGroups+1 {
+			t.Fatalf("got %d groups, want %d at the most", len(x.groups), 2*maxGroups+1)
+		}
+	}
+	x.Read().End()
+	if most := 10 + pods/wordedAtOnce + pods/podsAtOnce; steps > most || steps < len(x.out)/wordedAtOnce {
+		t.Errorf("got %d steps for %d groups, want less than %d", steps, len(x.out), most)
+	}
+	out, sum := x.Answer(), uint64(0)
+	for _, g := range out.Groups {
+		sum += g.Pods
+	}
+	if sum+out.PodsLeftOut != pods || out.Pods != pods || out.Nodes != 2*countedAtOnce {
+		t.Errorf("got %d pods in groups, %d left out, of %d, %d nodes; want %d in all", sum, out.PodsLeftOut, out.Pods, out.Nodes, pods)
+	}
+}
+
+// A message holds only so many groups: the pods of the others are counted.
+func TestPendingGroupsFitAMessage(t *testing.T) {
+	var w waiting
+	for i := range maxGroups {
+		w.pods = append(w.pods, &queue.Pod{Obj: build.Pod(fmt.Sprint("p", i)).Obj(), Message: strings.Repeat("x", 2048)})
+	}
+	x := NewPending(&pb.ListPendingRequest{}, w, slices.Values([]*v1.Node{}), nil, nil, noBinds)
+	for !x.step() {
+	}
+	x.Read().End()
+	out := x.Answer()
+	if n := uint64(len(out.Groups)); out.PodsLeftOut == 0 || n+out.PodsLeftOut != maxGroups {
+		t.Errorf("got %d groups and %d pods left out, want %d together, some of them left out", n, out.PodsLeftOut, maxGroups)
+	}
+}
+
+func TestPendingPodsOfOneNamespace(t *testing.T) {
+	w := waiting{pods: []*queue.Pod{
+		{Obj: build.Pod("a").Namespace("shop").Obj()}, {Obj: build.Pod("b").Namespace("lab").Obj(), Gated: "SchedulingGates", Message: "waiting for scheduling gates: [q]"},
+	}}
+	x := NewPending(&pb.ListPendingRequest{Namespace: "shop"}, w, slices.Values([]*v1.Node{}), nil, nil, noBinds)
+	for !x.step() {
+	}
+	x.Read().End()
+	var got []string
+	for _, g := range x.Answer().Groups {
+		got = append(got, fmt.Sprintf("%s %s/%s %d %s", g.Kind, g.Namespace, g.Name, g.Pods, g.Causes[0].Cause))
+	}
+	if d := cmp.Diff([]string{"Pod shop/a 1 not tried yet"}, got); d != "" {
+		t.Errorf("groups (-want +got):\n%s", d)
+	}
+}
