@@ -44,7 +44,7 @@ anything is sent; a line is printed for what etcd has committed.`,
 		Example: `  shardsched apply -f nodes.yaml -f chart/
   helm template my-chart | shardsched apply -f -
   shardsched apply -f chart/ --dry-run`,
-		Args: cobra.NoArgs,
+		Args: onlyFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(o.files) == 0 {
 				return usagef("-f is required: what to apply")

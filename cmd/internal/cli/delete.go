@@ -19,26 +19,31 @@ const deleteChunk = 2000
 
 type deleteOptions struct {
 	connection
+	scope
+	listing
 	files          []string
-	namespace      string
 	skipInvalid    bool
 	ignoreNotFound bool
-	all            bool
+	everything     bool
 }
 
 func newDeleteCommand(s Streams) *cobra.Command {
 	var o deleteOptions
 	c := &cobra.Command{
-		Use:     "delete (-f PATH… | KIND NAME… | KIND --all)",
+		Use:     "delete (-f PATH… | KIND NAME… | KIND/NAME… | KIND (--all | -l LABELS))",
 		GroupID: groupClient,
 		Short:   "Delete nodes, pods and other objects, or what files stand for",
 		Long: `Delete objects. With a pod go the claims of its ephemeral volumes; the claims of a
 StatefulSet stay, as in Kubernetes, unless its retention policy says otherwise.`,
 		Example: `  shardsched delete -f chart/
   shardsched delete pod web-1 web-2 -n shop
+  shardsched delete pod/web-1
+  shardsched delete pods -l app=web -n shop
   shardsched delete pods --all -n shop`,
+		ValidArgsFunction: completeObjects(s, &o.connection, &o.scope, plurals()),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.validate(args); err != nil {
+			args, err := o.validate(args)
+			if err != nil {
 				return err
 			}
 			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
@@ -50,28 +55,44 @@ StatefulSet stay, as in Kubernetes, unless its retention policy says otherwise.`
 	addFileFlags(fs, &o.files, &o.skipInvalid, "objects to delete; workloads stand for themselves and their pods")
 	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods, claims …, and of objects in files that name none")
 	fs.BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "what is not there is no error")
-	fs.BoolVar(&o.all, "all", false, "all of the kind; of what lives in namespaces, those of the namespace")
+	fs.BoolVar(&o.everything, "all", false, "all of the kind; of what lives in namespaces, those of the namespace")
+	o.addSelectors(fs)
 	o.connection.addFlags(fs)
+	completeNamespaces(c, s, &o.connection)
 	return c
 }
 
-func (o *deleteOptions) validate(args []string) error {
+func (o *deleteOptions) validate(args []string) ([]string, error) {
+	if err := o.listing.parse(); err != nil {
+		return nil, err
+	}
 	if len(o.files) > 0 {
-		if len(args) > 0 || o.all {
-			return usagef("give either -f or a kind, not both")
+		if len(args) > 0 || o.everything || o.selects() {
+			return nil, usagef("give either -f or a kind, not both")
 		}
-		return nil
+		return nil, nil
 	}
 	if len(args) == 0 {
-		return usagef("give -f, or a kind and names")
+		return nil, usagef("give -f, or a kind and names")
 	}
-	if _, ok := kindOf(args[0]); !ok {
-		return usagef("%q is not a kind that is kept (see shardsched get --help)", args[0])
+	args, err := o.target(args)
+	if err != nil {
+		return nil, err
 	}
-	if o.all == (len(args) > 1) {
-		return usagef("give either names or --all")
+	kind, ok := kindOf(args[0])
+	if !ok {
+		return nil, unknownKind(args[0])
 	}
-	return nil
+	ways := 0
+	for _, way := range []bool{o.everything, o.selects(), len(args) > 1} {
+		if way {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, usagef("give either names, --all or selectors")
+	}
+	return args, o.checkFields(objects.New(objects.Kind(kind)))
 }
 
 func (o *deleteOptions) run(ctx context.Context, s Streams, cl *client.Client, args []string) error {
@@ -115,10 +136,13 @@ func (o *deleteOptions) refs(ctx context.Context, s Streams, cl *client.Client, 
 		return o.fileRefs(ctx, s, cl)
 	}
 	kind, _ := kindOf(args[0])
-	namespace := scope{namespace: o.namespace}.of(kind)
+	namespace := o.of(kind)
 	names := args[1:]
-	if o.all {
+	if len(names) == 0 {
 		found, _, err := cl.List(ctx, kind, namespace, "")
+		if err == nil {
+			found, err = choose(&o.listing, found, labelsOf)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -38,18 +38,17 @@ func (o *getOptions) devices(ctx context.Context, s Streams, cl *client.Client, 
 			break
 		}
 	}
-	if o.output == "json" || o.output == "yaml" {
-		return printObject(s.Out, o.output, struct {
-			Devices []device `json:"devices"`
-		}{all})
+	all, err := choose(&o.listing, all, nil)
+	if err != nil {
+		return err
 	}
-	if len(all) == 0 {
-		fmt.Fprintln(s.Err, "No devices found.")
-		return nil
-	}
-	var rows [][]string
-	for _, d := range all {
-		rows = append(rows, []string{d.Node, d.Driver, d.Pool, d.Name, cmp.Or(strings.Join(d.InUseBy, ","), "<none>")})
-	}
-	return newTable(s.Out, "NODE", "DRIVER", "POOL", "DEVICE", "IN USE BY").print(rows...)
+	answer := struct {
+		Devices []device `json:"devices"`
+	}{all}
+	return things(&o.listing, s, answer, all, "No devices found.",
+		func(d device) string { return strings.Join([]string{"device", d.Driver, d.Pool, d.Name}, "/") },
+		[]string{"NODE", "DRIVER", "POOL", "DEVICE", "IN USE BY"},
+		func(d device) []string {
+			return []string{d.Node, d.Driver, d.Pool, d.Name, cmp.Or(strings.Join(d.InUseBy, ","), "<none>")}
+		})
 }

@@ -199,7 +199,7 @@ func TestOneFlagTwoMeanings(t *testing.T) {
 
 func TestVersionOfTheCoordinator(t *testing.T) {
 	same, _, _ := command(t, "version")
-	for _, line := range []string{"coordinator --version", "coordinator --version=true", "coordinator --version=raw", "version"} {
+	for _, line := range []string{"--version", "coordinator --version", "coordinator --version=true", "coordinator --version=raw", "version"} {
 		if out, errs, code := command(t, strings.Fields(line)...); code != 0 || !strings.Contains(out, "shardsched") || !strings.HasSuffix(line, "raw") && out != same {
 			t.Errorf("%s: got exit code %d, %q, %s", line, code, out, errs)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,9 +26,9 @@ import (
 type getOptions struct {
 	connection
 	scope
-	output string
-	watch  bool
-	now    func() time.Time
+	listing
+	watch bool
+	now   func() time.Time
 }
 
 // scope is the namespace that a command looks at.
@@ -56,14 +57,17 @@ them are those of nodes.
 
 A kind may be given as one (pod) or in kubectl's short form (no, po, ns, svc, rc,
 rs, sts, pv, pvc, sc), and with a name behind it: pod/NAME, or pod/NAMESPACE/NAME
-as apply prints it.`,
+as apply prints it. Any field can be selected by, not only those that an API server
+knows. Objects come in pages of 500, and are printed as they come unless sorted.`,
 		Example: `  shardsched get pods -A -o wide
   shardsched get nodes -w
   shardsched get pod web-1 -n shop -o yaml
+  shardsched get pods -A -l app=web --field-selector spec.nodeName= --no-headers
+  shardsched get pods -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName --sort-by .spec.priority
   shardsched get pvc -n shop
   shardsched get devices n1
   shardsched get workers`,
-		ValidArgs: append(plurals(), "devices", "workers", "shards"),
+		ValidArgsFunction: completeObjects(s, &o.connection, &o.scope, append(plurals(), "devices", "workers", "shards")),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("name what to get: nodes, pods, services … (see --help), devices, workers or shards")
@@ -72,7 +76,7 @@ as apply prints it.`,
 			if err != nil {
 				return err
 			}
-			if err := o.validate(args[0]); err != nil {
+			if err := o.validate(args[0], args[1:]); err != nil {
 				return err
 			}
 			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
@@ -83,9 +87,10 @@ as apply prints it.`,
 	fs := c.Flags()
 	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods, claims, services …")
 	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
-	fs.StringVarP(&o.output, "output", "o", "", "form of the answer: wide, json, yaml, name; empty: a table")
+	o.listing.addFlags(fs)
 	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes (not of devices, workers and shards)")
 	o.connection.addFlags(fs)
+	completeNamespaces(c, s, &o.connection)
 	return c
 }
 
@@ -128,58 +133,23 @@ func kindList() string {
 	return b.String()
 }
 
-// target turns KIND/NAME… and KIND/NAMESPACE/NAME… into a kind and names, and leaves a
-// kind with names as it is. The kind is in lower case after it.
-func (o *getOptions) target(args []string) ([]string, error) {
-	word, _, joined := strings.Cut(args[0], "/")
-	out := []string{strings.ToLower(word)}
-	if !joined {
-		return append(out, args[1:]...), nil
-	}
-	first := ""
-	for i, arg := range args {
-		kind, namespace, name, err := o.joined(arg)
-		switch {
-		case err != nil:
-			return nil, err
-		case i == 0:
-			first = namespace
-		case kind != out[0] || namespace != first:
-			return nil, usagef("%q and %q: name objects of one kind and namespace at a time", args[0], arg)
-		}
-		out = append(out, name)
-	}
-	o.namespace = first
-	return out, nil
-}
-
-// joined reads KIND/NAME, and of what lives in namespaces KIND/NAMESPACE/NAME.
-func (o *getOptions) joined(arg string) (kind, namespace, name string, err error) {
-	parts := strings.Split(arg, "/")
-	kind, namespace, name = strings.ToLower(parts[0]), o.namespace, parts[len(parts)-1]
-	if k, _ := kindOf(kind); len(parts) == 3 && objects.Kind(k).Namespaced() {
-		namespace, parts = parts[1], parts[1:]
-	}
-	if len(parts) != 2 || name == "" || namespace == "" {
-		return "", "", "", usagef("%q is not KIND/NAME, or pod/NAMESPACE/NAME", arg)
-	}
-	return kind, namespace, name, nil
-}
-
-func (o *getOptions) validate(word string) error {
-	if err := oneOf("output", o.output, "", "wide", "json", "yaml", "name"); err != nil {
+func (o *getOptions) validate(word string, names []string) error {
+	if err := o.listing.parse(); err != nil {
 		return err
 	}
-	if _, ok := kindOf(word); ok {
-		return nil
+	if len(names) > 0 && o.selects() {
+		return usagef("give either names or selectors, not both")
+	}
+	if kind, ok := kindOf(word); ok {
+		return o.checkFields(objects.New(objects.Kind(kind)))
 	}
 	switch word {
 	case "device", "devices", "worker", "workers", "shard", "shards":
 	default:
-		return usagef("%q is not a kind that is kept (see --help), devices, workers or shards", word)
+		return unknownKind(word)
 	}
-	if o.watch || o.output == "name" {
-		return usagef("%s: --watch and -o name are for objects", word)
+	if o.watch {
+		return usagef("%s: --watch is for objects", word)
 	}
 	return nil
 }
@@ -199,22 +169,52 @@ func (o *getOptions) run(ctx context.Context, s Streams, cl *client.Client, word
 }
 
 func (o *getOptions) objects(ctx context.Context, s Streams, cl *client.Client, kind string, names []string) error {
+	p := &objectPrinter{out: s.Out, kind: kind, listing: &o.listing, namespaces: o.all, now: o.now}
+	if p.streams() && len(names) == 0 {
+		return o.pages(ctx, s, cl, p)
+	}
 	found, revision, err := o.list(ctx, cl, kind, names)
 	if err != nil {
 		return err
 	}
-	p := &objectPrinter{out: s.Out, kind: kind, form: o.output, namespaces: o.all, now: o.now}
-	if len(found) == 0 && !o.watch && (o.output == "" || o.output == "wide") {
-		fmt.Fprintf(s.Err, "No %s found%s.\n", objects.Kind(kind).Plural(), o.where(kind))
+	if o.watch {
+		if err := p.each(found...); err != nil {
+			return err
+		}
+		return o.follow(ctx, cl, p, names, revision)
+	}
+	if len(found) == 0 && o.isTable() {
+		o.none(s, kind)
 		return nil
 	}
-	if !o.watch {
-		return p.list(found, len(names) == 1)
-	}
-	if err := p.each(found...); err != nil {
+	return p.list(found, len(names) == 1)
+}
+
+// pages prints objects as they come.
+func (o *getOptions) pages(ctx context.Context, s Streams, cl *client.Client, p *objectPrinter) error {
+	printed := 0
+	revision, err := cl.Pages(ctx, p.kind, o.of(p.kind), "", func(page []runtime.Object) error {
+		kept, err := choose(&o.listing, page, labelsOf)
+		if err != nil {
+			return err
+		}
+		printed += len(kept)
+		return p.each(kept...)
+	})
+	switch {
+	case err != nil:
 		return err
+	case o.watch:
+		return o.follow(ctx, cl, p, nil, revision)
+	case printed == 0 && o.isTable():
+		o.none(s, p.kind)
 	}
-	return o.follow(ctx, cl, p, names, revision)
+	return nil
+}
+
+// none says that nothing was found.
+func (o *getOptions) none(s Streams, kind string) {
+	fmt.Fprintf(s.Err, "No %s found%s.\n", objects.Kind(kind).Plural(), o.where(kind))
 }
 
 func (o *getOptions) where(kind string) string {
@@ -227,7 +227,11 @@ func (o *getOptions) where(kind string) string {
 // list reads all of a kind, or those named, each of which must be there.
 func (o *getOptions) list(ctx context.Context, cl *client.Client, kind string, names []string) ([]runtime.Object, uint64, error) {
 	if len(names) == 0 {
-		return cl.List(ctx, kind, o.of(kind), "")
+		found, revision, err := cl.List(ctx, kind, o.of(kind), "")
+		if err == nil {
+			found, err = choose(&o.listing, found, labelsOf)
+		}
+		return found, revision, err
 	}
 	var all []runtime.Object
 	var first uint64
@@ -244,7 +248,7 @@ func (o *getOptions) list(ctx context.Context, cl *client.Client, kind string, n
 		}
 		all = append(all, found...)
 	}
-	return all, first, nil
+	return all, first, sortBy(&o.listing, all)
 }
 
 // follow prints changes until ctx ends. Where etcd has compacted the past away it
@@ -254,6 +258,13 @@ func (o *getOptions) follow(ctx context.Context, cl *client.Client, p *objectPri
 		err := cl.Watch(ctx, p.kind, o.of(p.kind), revision, func(t pb.WatchEventType, obj runtime.Object) error {
 			if len(names) > 0 && !slices.Contains(names, obj.(metav1.Object).GetName()) {
 				return nil
+			}
+			keep, err := o.keeps(obj, labelsOf(obj))
+			if err != nil || !keep && !p.shows(obj) {
+				return err
+			}
+			if !keep { // it is not among those any more that are asked for
+				t = pb.WatchEventType_WATCH_EVENT_TYPE_DELETED
 			}
 			return p.event(t, obj)
 		})
@@ -283,28 +294,27 @@ func (o *getOptions) workers(ctx context.Context, s Streams, cl *client.Client, 
 	if len(ids) > 0 {
 		answer.Workers = slices.DeleteFunc(answer.GetWorkers(), func(w *pb.WorkerStatus) bool { return !slices.Contains(ids, w.GetId()) })
 	}
-	if o.output == "json" || o.output == "yaml" {
-		return printMessage(s.Out, o.output, answer)
+	if answer.Workers, err = choose(&o.listing, answer.GetWorkers(), nil); err != nil {
+		return err
 	}
 	headers := []string{"ID", "ADDRESS", "CORES", "SHARDS", "REQUESTS", "FAILURES", "BUSY"}
-	if o.output == "wide" {
+	if o.form == "wide" {
 		headers = append(headers, "CLASSES", "ROWS", "SNAPSHOTS", "VERSION", "QUARANTINE")
 	}
-	var rows [][]string
-	for _, w := range answer.GetWorkers() {
-		row := []string{w.GetId(), w.GetAddress(), fmt.Sprint(w.GetCores()), fmt.Sprint(w.GetShards()),
-			fmt.Sprint(w.GetRequests()), fmt.Sprint(w.GetFailures()), w.GetBusy().AsDuration().Round(time.Millisecond).String()}
-		if o.output == "wide" {
-			row = append(row, fmt.Sprint(w.GetClasses()), fmt.Sprint(w.GetRows()), fmt.Sprint(w.GetSnapshots()), w.GetVersion(),
-				quarantine(w))
-		}
-		rows = append(rows, row)
+	empty := "No workers: the coordinator evaluates by itself."
+	if len(ids) > 0 || o.selects() {
+		empty = "No workers found."
 	}
-	if len(rows) == 0 {
-		fmt.Fprintln(s.Err, "No workers: the coordinator evaluates by itself.")
-		return nil
-	}
-	return newTable(s.Out, headers...).print(rows...)
+	return things(&o.listing, s, answer, answer.GetWorkers(), empty, func(w *pb.WorkerStatus) string { return "worker/" + w.GetId() }, headers,
+		func(w *pb.WorkerStatus) []string {
+			row := []string{w.GetId(), w.GetAddress(), fmt.Sprint(w.GetCores()), fmt.Sprint(w.GetShards()),
+				fmt.Sprint(w.GetRequests()), fmt.Sprint(w.GetFailures()), w.GetBusy().AsDuration().Round(time.Millisecond).String()}
+			if o.form == "wide" {
+				row = append(row, fmt.Sprint(w.GetClasses()), fmt.Sprint(w.GetRows()), fmt.Sprint(w.GetSnapshots()), w.GetVersion(),
+					quarantine(w))
+			}
+			return row
+		})
 }
 
 func (o *getOptions) shards(ctx context.Context, s Streams, cl *client.Client, numbers []string) error {
@@ -320,18 +330,15 @@ func (o *getOptions) shards(ctx context.Context, s Streams, cl *client.Client, n
 		answer.Shards = slices.DeleteFunc(answer.GetShards(),
 			func(x *pb.ShardStatus) bool { return !slices.Contains(numbers, fmt.Sprint(x.GetShard())) })
 	}
-	if o.output == "json" || o.output == "yaml" {
-		return printMessage(s.Out, o.output, answer)
+	if answer.Shards, err = choose(&o.listing, answer.GetShards(), nil); err != nil {
+		return err
 	}
-	var rows [][]string
-	for _, x := range answer.GetShards() {
-		holders := strings.Join(x.GetWorkers(), ",")
-		if holders == "" {
-			holders = "(coordinator)"
-		}
-		rows = append(rows, []string{fmt.Sprint(x.GetShard()), fmt.Sprint(x.GetNodes()), fmt.Sprint(x.GetGeneration()), holders})
-	}
-	return newTable(s.Out, "SHARD", "NODES", "GENERATION", "WORKERS").print(rows...)
+	return things(&o.listing, s, answer, answer.GetShards(), "No shards found.",
+		func(x *pb.ShardStatus) string { return fmt.Sprint("shard/", x.GetShard()) },
+		[]string{"SHARD", "NODES", "GENERATION", "WORKERS"}, func(x *pb.ShardStatus) []string {
+			return []string{fmt.Sprint(x.GetShard()), fmt.Sprint(x.GetNodes()), fmt.Sprint(x.GetGeneration()),
+				cmp.Or(strings.Join(x.GetWorkers(), ","), "(coordinator)")}
+		})
 }
 
 // printMessage writes a message as json or yaml.

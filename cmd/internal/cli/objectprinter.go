@@ -22,32 +22,43 @@ import (
 
 // objectPrinter writes Kubernetes objects as kubectl would.
 type objectPrinter struct {
-	out        io.Writer
-	kind       string
-	form       string // empty, wide, name, json, yaml
-	namespaces bool   // show them
+	out  io.Writer
+	kind string
+	*listing
+	namespaces bool // show them
 	now        func() time.Time
 	table      *table
+	shown      map[string]bool // what is shown by now, where some are left out: namespace/name
+}
+
+// streams tells whether objects are written one by one, and in the order in which they come.
+func (p *objectPrinter) streams() bool {
+	return (p.isTable() || p.form == "name" || p.form == "custom-columns") && p.order == nil
 }
 
 // list writes objects as one answer: a single one, asked for by name, stands by
 // itself.
 func (p *objectPrinter) list(objs []runtime.Object, single bool) error {
-	if p.form != "json" && p.form != "yaml" {
+	if p.form != "json" && p.form != "yaml" && p.form != "jsonpath" {
 		return p.each(objs...)
 	}
-	if single && len(objs) == 1 {
-		return printObject(p.out, p.form, objs[0])
-	}
-	return printObject(p.out, p.form, struct {
+	var answer any = struct {
 		APIVersion string           `json:"apiVersion"`
 		Kind       string           `json:"kind"`
 		Items      []runtime.Object `json:"items"`
-	}{"v1", "List", append([]runtime.Object{}, objs...)})
+	}{"v1", "List", append([]runtime.Object{}, objs...)}
+	if single && len(objs) == 1 {
+		answer = objs[0]
+	}
+	if p.form == "jsonpath" {
+		return p.printTemplate(p.out, answer)
+	}
+	return printObject(p.out, p.form, answer)
 }
 
 // each writes objects one after the other.
 func (p *objectPrinter) each(objs ...runtime.Object) error {
+	p.note(objs...)
 	switch p.form {
 	case "json", "yaml":
 		for i, obj := range objs {
@@ -55,6 +66,13 @@ func (p *objectPrinter) each(objs ...runtime.Object) error {
 				fmt.Fprintln(p.out, "---")
 			}
 			if err := printObject(p.out, p.form, obj); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "jsonpath":
+		for _, obj := range objs {
+			if err := p.printTemplate(p.out, obj); err != nil {
 				return err
 			}
 		}
@@ -69,21 +87,57 @@ func (p *objectPrinter) each(objs ...runtime.Object) error {
 	}
 	rows := make([][]string, 0, len(objs))
 	for _, obj := range objs {
-		rows = append(rows, p.row(obj))
+		row := p.row(obj)
+		if p.form == "custom-columns" {
+			var err error
+			if row, err = p.pathRow(obj); err != nil {
+				return err
+			}
+		}
+		rows = append(rows, row)
 	}
 	return p.print(rows)
 }
 
+// note remembers what is shown, where some objects are left out.
+func (p *objectPrinter) note(objs ...runtime.Object) {
+	if !p.selects() {
+		return
+	}
+	if p.shown == nil {
+		p.shown = map[string]bool{}
+	}
+	for _, obj := range objs {
+		p.shown[keyOf(obj)] = true
+	}
+}
+
+// shows tells whether an object has been shown, and not as deleted since.
+func (p *objectPrinter) shows(obj runtime.Object) bool { return p.shown[keyOf(obj)] }
+
+func keyOf(obj runtime.Object) string {
+	m := obj.(metav1.Object)
+	return m.GetNamespace() + "/" + m.GetName()
+}
+
 func (p *objectPrinter) print(rows [][]string) error {
-	if p.table == nil {
-		p.table = newTable(p.out, p.headers()...)
+	if len(rows) == 0 {
+		return nil
+	}
+	switch {
+	case p.table != nil:
+	case p.form == "custom-columns":
+		p.table = p.pathTable(p.out)
+	default:
+		p.table = p.newTable(p.out, p.headers()...)
 	}
 	return p.table.print(rows...)
 }
 
 // event writes a change; what is gone is told as such.
 func (p *objectPrinter) event(t pb.WatchEventType, obj runtime.Object) error {
-	if t == pb.WatchEventType_WATCH_EVENT_TYPE_DELETED && (p.form == "" || p.form == "wide") {
+	if t == pb.WatchEventType_WATCH_EVENT_TYPE_DELETED && p.isTable() {
+		delete(p.shown, keyOf(obj))
 		row := p.row(obj)
 		at := slices.Index(p.headers(), "STATUS")
 		if at < 0 {

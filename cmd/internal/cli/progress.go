@@ -91,6 +91,8 @@ func printSummary(s Streams, w io.Writer, form string, sum *pb.Summary) error {
 		return summary.Render(w, sum, s.Style(w))
 	case "json":
 		return summary.JSON(w, sum)
+	case "yaml":
+		return printMessage(w, form, sum)
 	}
 	return fmt.Errorf("a summary has no form %q", form)
 }

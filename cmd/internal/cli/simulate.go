@@ -33,7 +33,7 @@ can't be read.`,
   helm template my-chart | shardsched simulate -f cluster.json -f -
   helm template my-chart | shardsched simulate --live --kubeconfig view.conf -f -
   shardsched simulate --demo --decisions out.jsonl -o json`,
-		Args: cobra.NoArgs,
+		Args: onlyFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.WriteConfigTo != "" {
 				return o.Configuration.write(c.OutOrStdout())

@@ -19,7 +19,7 @@ func newSummaryCommand(s Streams) *cobra.Command {
 		Short:   "Show what the leader did since it began to lead",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("output", output, "text", "json"); err != nil {
+			if err := oneOf("output", output, "text", "json", "yaml"); err != nil {
 				return err
 			}
 			return conn.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
@@ -35,7 +35,7 @@ func newSummaryCommand(s Streams) *cobra.Command {
 			})
 		},
 	}
-	addOutputFlag(c.Flags(), &output, "text", "json")
+	addOutputFlag(c.Flags(), &output, "text", "json", "yaml")
 	conn.addFlags(c.Flags())
 	return c
 }

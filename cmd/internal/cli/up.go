@@ -32,7 +32,7 @@ another window. It logs plain lines; -v 1 logs more, in klog's form.`,
   shardsched up --demo --exit-when-idle
   shardsched up --demo --devices
   shardsched up -f cluster.json -f chart/ --workers 8 --data-dir ./state`,
-		Args: cobra.NoArgs,
+		Args: onlyFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.WriteConfigTo != "" {
 				return o.Configuration.write(c.OutOrStdout())

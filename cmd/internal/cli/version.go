@@ -86,9 +86,13 @@ func newVersionCommand(s Streams) *cobra.Command {
 }
 
 func printVersion(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "shardsched %s (%s %s/%s), semantics of kube-scheduler %s\n",
-		Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, semantics)
+	_, err := io.WriteString(w, versionLine())
 	return err
+}
+
+func versionLine() string {
+	return fmt.Sprintf("shardsched %s (%s %s/%s), semantics of kube-scheduler %s\n",
+		Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, semantics)
 }
 
 // versionFlag is kube-scheduler's --version: true, raw, or a version to go by.

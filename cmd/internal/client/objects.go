@@ -27,28 +27,68 @@ const (
 // List reads all pages of a kind, and the revision that they are of. Empty
 // namespace or name: all.
 func (c *Client) List(ctx context.Context, kind, namespace, name string) (all []runtime.Object, revision uint64, err error) {
+	revision, err = c.Pages(ctx, kind, namespace, name, func(page []runtime.Object) error {
+		all = append(all, page...)
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return all, revision, nil
+}
+
+// Pages is List page by page, of 500 objects each: one is read when each is through with the one before.
+func (c *Client) Pages(ctx context.Context, kind, namespace, name string, each func([]runtime.Object) error) (revision uint64, err error) {
 	request := &pb.ListObjectsRequest{Kind: kind, Namespace: namespace, Name: name}
 	for {
-		var page *pb.ListObjectsResponse
-		err := c.Do(ctx, func(ctx context.Context, s pb.SchedulerServiceClient) (err error) {
-			page, err = s.ListObjects(ctx, request)
-			return err
-		})
+		page, err := c.page(ctx, request)
 		if err != nil {
-			return nil, 0, fmt.Errorf("list %ss: %w", kind, err)
+			return 0, err
 		}
-		for _, o := range page.GetObjects() {
-			obj, err := objects.Decode(o.GetRaw())
-			if err != nil {
-				return nil, 0, err
-			}
-			all = append(all, obj)
+		all, err := decode(page)
+		if err != nil {
+			return 0, err
+		}
+		if err := each(all); err != nil {
+			return 0, err
 		}
 		request.ContinueToken = page.GetContinueToken()
 		if request.ContinueToken == "" {
-			return all, page.GetRevision(), nil
+			return page.GetRevision(), nil
 		}
 	}
+}
+
+// Some reads the first objects of a kind, as many as limit says at the most.
+func (c *Client) Some(ctx context.Context, kind, namespace string, limit uint32) ([]runtime.Object, error) {
+	page, err := c.page(ctx, &pb.ListObjectsRequest{Kind: kind, Namespace: namespace, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	return decode(page)
+}
+
+func (c *Client) page(ctx context.Context, request *pb.ListObjectsRequest) (page *pb.ListObjectsResponse, err error) {
+	err = c.Do(ctx, func(ctx context.Context, s pb.SchedulerServiceClient) (err error) {
+		page, err = s.ListObjects(ctx, request)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %ss: %w", request.GetKind(), err)
+	}
+	return page, nil
+}
+
+func decode(page *pb.ListObjectsResponse) ([]runtime.Object, error) {
+	all := make([]runtime.Object, 0, len(page.GetObjects()))
+	for _, o := range page.GetObjects() {
+		obj, err := objects.Decode(o.GetRaw())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, obj)
+	}
+	return all, nil
 }
 
 // Nodes lists all nodes.

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/coordinator/objects"
+)
+
+// topOptions are the flags of `shardsched top`.
+type topOptions struct {
+	connection
+	scope
+	listing
+}
+
+func newTopCommand(s Streams) *cobra.Command {
+	var o topOptions
+	c := &cobra.Command{
+		Use:     "top (nodes | pods) [NAME…]",
+		GroupID: groupClient,
+		Short:   "Show what is requested on nodes, and by pods",
+		Long: `Show what is requested on nodes, of what they have, and what pods request, the most
+first. It is what is scheduled by: what is used nobody measures here. It asks for all
+nodes and pods, which a coordinator keeps where there is no API server.`,
+		Example: `  shardsched top nodes
+  shardsched top nodes --sort-by memory
+  shardsched top pods -A -l app=web
+  shardsched top pods --no-headers -o json`,
+		ValidArgsFunction: completeObjects(s, &o.connection, &o.scope, []string{"nodes", "pods"}),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("name what to show: nodes or pods")
+			}
+			args, err := o.target(args)
+			if err != nil {
+				return err
+			}
+			if err := o.validate(args); err != nil {
+				return err
+			}
+			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error { return o.run(ctx, s, cl, args) })
+		},
+	}
+	fs := c.Flags()
+	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods")
+	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "pods of all namespaces")
+	o.listing.addFlags(fs)
+	fs.Lookup("sort-by").Usage = "sort by a field of -o json, the most last; without it by CPU, the most first"
+	o.connection.addFlags(fs)
+	completeNamespaces(c, s, &o.connection)
+	return c
+}
+
+func (o *topOptions) validate(args []string) error {
+	if err := o.listing.parse(); err != nil {
+		return err
+	}
+	if o.form == "wide" {
+		return usagef("--output: \"wide\" shows nothing more")
+	}
+	if len(args) > 1 && o.selects() {
+		return usagef("give either names or selectors, not both")
+	}
+	switch kind, _ := kindOf(args[0]); kind {
+	case client.KindNode, client.KindPod:
+		return nil
+	}
+	return usagef("%q has no requests: nodes and pods have", args[0])
+}
+
+// use is what is requested of a node, or by a pod.
+type use struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Node is a pod's; empty: it has none.
+	Node string `json:"node,omitempty"`
+	// Requests are in Kubernetes' quantities. Allocatable, and the shares of it that are requested, are a node's.
+	Requests      v1.ResourceList `json:"requests"`
+	Allocatable   v1.ResourceList `json:"allocatable,omitempty"`
+	CPUPercent    *int64          `json:"cpuPercent,omitempty"`
+	MemoryPercent *int64          `json:"memoryPercent,omitempty"`
+
+	labels labels.Set
+}
+
+func (o *topOptions) run(ctx context.Context, s Streams, cl *client.Client, args []string) error {
+	kind, _ := kindOf(args[0])
+	namespace := ""
+	if kind == client.KindPod {
+		namespace = o.of(kind)
+	}
+	pods, err := cl.Pods(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	var all []use
+	if kind == client.KindPod {
+		all = usesOfPods(pods)
+	} else {
+		nodes, err := cl.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		all = usesOfNodes(nodes, pods)
+	}
+	if all, err = named(all, kind, args[1:]); err != nil {
+		return err
+	}
+	if all, err = choose(&o.listing, all, func(u use) labels.Set { return u.labels }); err != nil {
+		return err
+	}
+	if o.order == nil {
+		sortByCPU(all)
+	}
+	headers, row := []string{"NAME", "CPU", "CPU%", "MEMORY", "MEMORY%", "PODS"}, nodeRow
+	if kind == client.KindPod {
+		headers, row = []string{"NAME", "NODE", "CPU", "MEMORY", "OTHER REQUESTS"}, podRow
+		if o.all {
+			headers, row = append([]string{"NAMESPACE"}, headers...), func(u use) []string { return append([]string{u.Namespace}, podRow(u)...) }
+		}
+	}
+	answer := struct {
+		Items []use `json:"items"`
+	}{all}
+	return things(&o.listing, s, answer, all, "No "+objects.Kind(kind).Plural()+" found.",
+		func(u use) string { return objects.Kind(kind).Singular() + "/" + u.Name }, headers, row)
+}
+
+// usesOfPods are those of pods that have not ended.
+func usesOfPods(pods []*v1.Pod) (all []use) {
+	for _, p := range pods {
+		if !objects.IsTerminal(p) {
+			all = append(all, use{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Requests: requestsOf(p), labels: p.Labels})
+		}
+	}
+	return all
+}
+
+func requestsOf(p *v1.Pod) v1.ResourceList {
+	return resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+}
+
+// usesOfNodes add up what pods request of their nodes. Each pod takes one of the pods that a node can have.
+func usesOfNodes(nodes []*v1.Node, pods []*v1.Pod) []use {
+	requested := map[string]v1.ResourceList{}
+	for _, p := range pods {
+		if p.Spec.NodeName == "" || objects.IsTerminal(p) {
+			continue
+		}
+		sum := requested[p.Spec.NodeName]
+		if sum == nil {
+			sum = v1.ResourceList{}
+			requested[p.Spec.NodeName] = sum
+		}
+		add(sum, requestsOf(p))
+		add(sum, v1.ResourceList{v1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)})
+	}
+	all := make([]use, 0, len(nodes))
+	for _, n := range nodes {
+		u := use{Name: n.Name, Requests: v1.ResourceList{}, Allocatable: n.Status.Allocatable, labels: n.Labels}
+		for name := range n.Status.Allocatable {
+			u.Requests[name] = *resource.NewQuantity(0, resource.DecimalSI)
+		}
+		add(u.Requests, requested[n.Name])
+		u.CPUPercent, u.MemoryPercent = percentOf(&u, v1.ResourceCPU), percentOf(&u, v1.ResourceMemory)
+		all = append(all, u)
+	}
+	return all
+}
+
+func add(sum, more v1.ResourceList) {
+	for name, q := range more {
+		if have, ok := sum[name]; ok && !have.IsZero() {
+			have.Add(q)
+			q = have
+		}
+		sum[name] = q
+	}
+}
+
+// percentOf is the share of a node's resource that is requested; nil: it has none.
+func percentOf(u *use, name v1.ResourceName) *int64 {
+	has, q := u.Allocatable[name], u.Requests[name]
+	if has.IsZero() {
+		return nil
+	}
+	share := int64(100*q.AsApproximateFloat64()/has.AsApproximateFloat64() + 0.5)
+	return &share
+}
+
+func sortByCPU(all []use) {
+	slices.SortStableFunc(all, func(a, b use) int {
+		m, n := a.Requests[v1.ResourceMemory], b.Requests[v1.ResourceMemory]
+		x, y := a.Requests[v1.ResourceCPU], b.Requests[v1.ResourceCPU]
+		return cmp.Or(y.Cmp(x), n.Cmp(m))
+	})
+}
+
+// named are those of the names, each of which has to be there; all where none is named.
+func named(all []use, kind string, names []string) ([]use, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var kept []use
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(u use) bool { return u.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no %s %q", objects.Kind(kind).Singular(), name)
+		}
+		kept = append(kept, all[i])
+	}
+	return kept, nil
+}
+
+func nodeRow(u use) []string {
+	share := func(p *int64) string {
+		if p == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%d%%", *p)
+	}
+	pods := u.Requests[v1.ResourcePods]
+	return []string{u.Name, amount(u.Requests, v1.ResourceCPU), share(u.CPUPercent), amount(u.Requests, v1.ResourceMemory),
+		share(u.MemoryPercent), pods.String() + "/" + amount(u.Allocatable, v1.ResourcePods)}
+}
+
+func podRow(u use) []string {
+	return []string{u.Name, cmp.Or(u.Node, "<none>"), amount(u.Requests, v1.ResourceCPU), amount(u.Requests, v1.ResourceMemory), others(u.Requests)}
+}
