@@ -185,6 +185,7 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
 	s.outOfTree.RejectWaiting(p.UID)
 	old, node := s.intake.RemovePod(p)
+	s.freeClaims(p)
 	s.removeLeftBehind(p)
 	s.disown(p.UID)
 	s.history.Forget(p.UID)
