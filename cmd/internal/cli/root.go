@@ -17,6 +17,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitPends       = 2 // of simulate, whose usage errors are failures
 	exitInterrupted = 130
 )
 
@@ -67,6 +68,9 @@ func exitCode(ctx context.Context, s Streams, err error) int {
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return exitInterrupted
+	}
+	if errors.Is(err, errPends) {
+		return exitPends
 	}
 	fmt.Fprintf(s.Err, "error: %v\n", err)
 	if usage := (usageError{}); errors.As(err, &usage) {
