@@ -36,6 +36,8 @@ type LeaseConfig struct {
 	// Ours tells whether a holder is certain to write no more, so that its Lease can be taken at
 	// once. It is asked after the Lease was read. nil: no holder is.
 	Ours func(holder string) bool
+	// StandsBy is told of each other holder that is waited for; nil: nobody is.
+	StandsBy func(lease, holder string)
 	// Recorder takes the event that tells who became leader; nil: nowhere.
 	Recorder resourcelock.EventRecorder
 	// WatchDog, where there is one, is told of the elector, and fails when that is stuck.
@@ -94,6 +96,9 @@ func AcquireLease(ctx context.Context, cfg LeaseConfig) (*Lease, error) {
 	}
 	if cfg.Ours == nil {
 		cfg.Ours = func(string) bool { return false }
+	}
+	if cfg.StandsBy == nil {
+		cfg.StandsBy = func(string, string) {}
 	}
 	l := &Lease{cfg: cfg, done: make(chan struct{})}
 	l.lock = &leaseLock{l: l}

@@ -491,11 +491,21 @@ func TestAContenderSaysWhoHoldsTheLease(t *testing.T) {
 		}, funcr.Options{}))
 		ctx, cancel := context.WithTimeout(ctx, 2*leaseDuration)
 		defer cancel()
-		if a := <-acquire(ctx, config(s.Client("me"))); a.err == nil {
+		var holders []string
+		cfg := config(s.Client("me"))
+		cfg.StandsBy = func(_, holder string) {
+			mu.Lock()
+			defer mu.Unlock()
+			holders = append(holders, holder)
+		}
+		if a := <-acquire(ctx, cfg); a.err == nil {
 			t.Fatal("got the Lease of a living holder")
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		if !slices.Equal(holders, []string{"upstream"}) {
+			t.Errorf("told of the holders %q, want one", holders)
+		}
 		if len(said) != 1 || !strings.Contains(said[0], `"holder"="upstream"`) {
 			t.Errorf("log: got %q, want one line that names the holder", said)
 		}
