@@ -3,8 +3,7 @@
 // scheduling loop for what only that knows.
 //
 //	client ──gRPC──> Server ──> store ──> etcd        Apply, Delete, ListObjects, Watch
-//	                   └──────> Scheduler             Explain, ExplainNode, GetSummary, ListWorkers, ListShards, ListDevices,
-//	                                                  ListPending
+//	                   └──────> Scheduler             Explain, GetSummary, ListWorkers, ListShards, ListDevices, ListPending
 //
 // A Server leads or follows, as its owner says:
 //
