@@ -10,7 +10,7 @@ MODULE   := github.com/shardsched/shardsched
 # detector, which makes them take 5 to 20 times as long and would see nothing. All others run under it.
 # cmd/stages_test.go holds this list to the code.
 PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/internal/plainjson cmd/internal/summary \
-	cmd/internal/workload cmd/shardsched/app cmd/shardsched-plugins/load coordinator/answers coordinator/census \
+	cmd/internal/whatif cmd/internal/workload cmd/shardsched/app cmd/shardsched-plugins/load coordinator/answers coordinator/census \
 	coordinator/cluster coordinator/compile coordinator/config coordinator/config/policy coordinator/count \
 	coordinator/objects coordinator/queue coordinator/rules coordinator/selector coordinator/storage \
 	deploy internal/lru internal/testkit/build internal/testkit/claims proto/shardsched/v1 scorer scorer/devices

@@ -69,6 +69,17 @@ func (s *Scheduler) carryPlanOut(p *v1.Pod, plan devices.Plan) {
 	})
 }
 
+// freeClaims has a pod that is gone give its devices back, where nobody writes claims: there is no controller that would.
+func (s *Scheduler) freeClaims(p *v1.Pod) {
+	if s.cfg.ClaimWriter != nil {
+		return
+	}
+	claims := s.state.Claims()
+	for _, plan := range append(claims.FreedBy(p), claims.LeftBehind(p)...) {
+		s.completePlan(p, plan)
+	}
+}
+
 // removeLeftBehind deletes the claims that were made for extended resources of a pod that is gone, and that it was not told of: for
 // a leader was killed before it had bound the pod. Elsewhere Kubernetes' garbage collector does. A bind that is under way takes back
 // its own.

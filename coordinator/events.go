@@ -185,9 +185,10 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
 	s.outOfTree.RejectWaiting(p.UID)
 	old, node := s.intake.RemovePod(p)
+	s.freeClaims(p)
 	s.removeLeftBehind(p)
 	s.disown(p.UID)
-	s.history.Forget(p.UID)
+	s.history.Depart(p, node, s.preemptions.whyLeaving[p.UID], s.cfg.Now())
 	delete(s.preemptions.whyLeaving, p.UID)
 	if pending != nil {
 		s.happened = append(s.happened, queue.PendingPodDeleted)

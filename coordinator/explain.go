@@ -30,16 +30,26 @@ func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.Ex
 		defer s.aside.EndSearching(s.cfg.Now())
 		return x.Step(e)
 	}
-	if err := s.reads.Serve(ctx, observe.Read{Step: step, Waits: waits}); err != nil {
+	if err := s.reads.Serve(ctx, observe.Read{Step: step, Waits: waits, End: e.End}); err != nil {
 		return nil, err
 	}
 	return e.Answer()
+}
+
+// ExplainNode tells what a node has left.
+func (s *Scheduler) ExplainNode(ctx context.Context, req *pb.ExplainNodeRequest) (*pb.ExplainNodeResponse, error) {
+	x := observe.NewNodeExplanation(req.GetName(), s.forWords())
+	if err := s.reads.Serve(ctx, x.Read()); err != nil {
+		return nil, err
+	}
+	return x.Answer()
 }
 
 func (s *Scheduler) explainer() *observe.Explainer {
 	return &observe.Explainer{
 		Loop: forExplanations{s}, Placed: s.state, Pending: s.queue, Outside: s.intake.Outside(), Answers: s.answers,
 		Profiles: s.cfg.Profiles, History: s.history, Bugs: s.bugs, PodNamed: s.cfg.PodNamed,
+		Now: s.cfg.Now,
 	}
 }
 

@@ -63,6 +63,7 @@ type Scheduler struct {
 	inbox *inbox
 	reads *observe.Reads
 	life  context.Context // ends the loop
+	upTo  int64           // the revision of the last change that was taken in
 	stop  context.CancelFunc
 	ended chan struct{} // closed when Run returns
 	cause error         // why, set before
@@ -121,6 +122,7 @@ func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueE
 		s.state.Cut(ShardsFor(len(all.Nodes)))
 	}
 	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
+	s.upTo = all.Revision
 	s.queue.Restore(entries)
 	s.outOfTree.Load(all)
 	for _, obj := range all.Cluster {
@@ -151,6 +153,14 @@ func (s *Scheduler) Deliver(events []objects.Event) {
 		s.pluginsSaw(e)
 	}
 	s.inbox.put(slices.Repeat([]func(){take}, len(events))...)
+	if n := len(events); n > 0 {
+		s.inbox.put(func() { s.upTo = max(s.upTo, events[n-1].Revision) })
+	}
+}
+
+// Seen waits until the changes up to a revision are taken in, of objects that have revisions: those of a store of ours.
+func (s *Scheduler) Seen(ctx context.Context, revision int64) error {
+	return s.reads.Read(ctx, observe.Read{Step: func() bool { return true }, Waits: func() bool { return s.upTo < revision }})
 }
 
 // ErrStopped is what a Scheduler answers whose Run has returned.

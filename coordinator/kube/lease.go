@@ -36,10 +36,8 @@ type LeaseConfig struct {
 	// Ours tells whether a holder is certain to write no more, so that its Lease can be taken at
 	// once. It is asked after the Lease was read. nil: no holder is.
 	Ours func(holder string) bool
-	// Waits is told of each holder that this contender waits for; nil: nobody is.
-	Waits func(holder string)
-	// Clients is how clients reach this process while it holds the Lease. It stands there as an annotation, under Identity.
-	Clients ClientAccess
+	// StandsBy is told of each other holder that is waited for; nil: nobody is.
+	StandsBy func(lease, holder string)
 	// Recorder takes the event that tells who became leader; nil: nowhere.
 	Recorder resourcelock.EventRecorder
 	// WatchDog, where there is one, is told of the elector, and fails when that is stuck.
@@ -60,14 +58,6 @@ func HolderIdentity(id, group string) string { return id + holderMark + group }
 func IsOfGroup(holder, group string) bool {
 	_, of, ok := strings.Cut(holder, holderMark)
 	return ok && of == group
-}
-
-// DescribeHolder says what kind of scheduler holds a Lease.
-func DescribeHolder(holder string) string {
-	if strings.Contains(holder, holderMark) {
-		return "shardsched " + holder
-	}
-	return "kube-scheduler " + holder
 }
 
 // Lease is the Kubernetes Lease, held once. Its states:
@@ -107,8 +97,8 @@ func AcquireLease(ctx context.Context, cfg LeaseConfig) (*Lease, error) {
 	if cfg.Ours == nil {
 		cfg.Ours = func(string) bool { return false }
 	}
-	if cfg.Waits == nil {
-		cfg.Waits = func(string) {}
+	if cfg.StandsBy == nil {
+		cfg.StandsBy = func(string, string) {}
 	}
 	l := &Lease{cfg: cfg, done: make(chan struct{})}
 	l.lock = &leaseLock{l: l}

@@ -53,7 +53,7 @@ func (l *Lease) awaitFree(ctx context.Context) error {
 			}
 			if last == nil || holderOf(last) != holderOf(lease) {
 				klog.FromContext(ctx).Info("Stands by while another holds the Lease", "lease", l.lock.Describe(), "holder", holderOf(lease))
-				l.cfg.Waits(holderOf(lease))
+				l.cfg.StandsBy(l.lock.Describe(), holderOf(lease))
 			}
 			last = lease
 		case <-expiry.C():

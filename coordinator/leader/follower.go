@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/standalone/api"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -22,18 +21,6 @@ type follower struct {
 	mu      sync.Mutex
 	leader  *pb.LeaderRecord
 	leading bool
-	// holder has the Kubernetes Lease that this coordinator waits for once etcd has elected it, as holds says; empty: nobody.
-	holder, holds string
-}
-
-// waitsFor notes who holds the Kubernetes Lease that this coordinator waits for; empty: it does not wait any more.
-func (f *follower) waitsFor(holder, lease string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.holder, f.holds = holder, kube.DescribeHolder(holder)+" holds "+lease
-	if !f.leading {
-		f.name()
-	}
 }
 
 // saw notes who leads according to etcd; nil: nobody.
@@ -50,13 +37,9 @@ func (f *follower) saw(leader *pb.LeaderRecord) {
 }
 
 // name makes the API name the leader: nobody, where it is this coordinator, which is
-// elected and still loading or waits for the Kubernetes Lease, or has ceased to lead and is not replaced yet.
+// elected and still loading, or has ceased to lead and is not replaced yet.
 func (f *follower) name() {
-	switch {
-	case f.leader.GetId() == f.self && f.holder != "":
-		f.api.SetStandingBy(f.holder, f.holds)
-		return
-	case f.leader.GetId() == f.self:
+	if f.leader.GetId() == f.self {
 		f.api.SetFollowing(nil)
 		return
 	}

@@ -185,8 +185,7 @@ func (c *contender) acquire(ctx context.Context, leadership *lease.Leadership) (
 	cfg.Identity = kube.HolderIdentity(c.Record.GetId(), group)
 	// Whoever of the group held the Lease before was deposed in etcd, as long as this one is not.
 	cfg.Ours = func(holder string) bool { return kube.IsOfGroup(holder, group) && leadership.Check() == nil }
-	cfg.Waits = func(holder string) { c.follower.waitsFor(holder, cfg.Namespace+"/"+cfg.Name) }
-	defer cfg.Waits("")
+	cfg.StandsBy = c.API.StandBy
 	return kube.AcquireLease(ctx, cfg)
 }
 

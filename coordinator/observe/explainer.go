@@ -1,8 +1,12 @@
 package observe
 
 import (
+	"iter"
+	"time"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,6 +37,7 @@ type Placed interface {
 	Node(name string) *v1.Node
 	Pod(uid types.UID) (p *v1.Pod, node string, assumed bool)
 	Find(namespace, name string, left, most int) (uid types.UID, more int)
+	In(namespace string) iter.Seq[*v1.Pod]
 }
 
 // Explainer explains where pods are, and why. It belongs to the loop.
@@ -45,6 +50,7 @@ type Explainer struct {
 	Profiles map[string]*compile.Profile
 	History  *History
 	Bugs     *Bugs
+	Now      func() time.Time
 	// PodNamed finds pods that are not this scheduler's; nil: they are not known.
 	PodNamed func(namespace, name string) *v1.Pod
 }
@@ -59,17 +65,31 @@ type Explanation struct {
 	// searches tells that devices are still searched for.
 	searches bool
 	judging  judging // the rows
+	// workload is whose pods are asked for; nil: a pod is.
+	workload *workload
 }
 
 // NewExplanation makes one that has taken no step.
 func NewExplanation(req *pb.ExplainRequest) *Explanation {
-	return &Explanation{req: req, judging: judging{req: req}}
+	e := &Explanation{req: req, judging: judging{req: req}}
+	if req.GetKind() != "" {
+		e.workload = &workload{kind: req.GetKind(), namespace: req.GetNamespace(), name: req.GetName()}
+	}
+	return e
+}
+
+// End is called when no step follows.
+func (e *Explanation) End() {
+	if e.workload != nil {
+		e.workload.end()
+	}
 }
 
 // Answer is the explanation, after the last step. It needs no loop.
 func (e *Explanation) Answer() (*pb.ExplainResponse, error) {
 	if e.out != nil {
 		e.judging.tellVerdicts()
+		e.workload.tell(e.out)
 	}
 	return e.out, e.err
 }
@@ -82,6 +102,19 @@ func (e *Explanation) Searches() bool { return e.searches }
 
 // Step takes the next step of an explanation; true: it was the last.
 func (x *Explainer) Step(e *Explanation) (last bool) {
+	if w := e.workload; w != nil && w.worst == "" {
+		if !w.step(x) {
+			return false
+		}
+		if w.worst == "" {
+			e.err = status.Errorf(codes.NotFound, "no pod of %s %s/%s is known", w.kind, w.namespace, w.name)
+			return true
+		}
+		e.req = proto.CloneOf(e.req)
+		e.req.Kind, e.req.Name = "", w.worst
+		e.judging.req = e.req
+		return false
+	}
 	pod, out, last := x.find(&e.search, e.req.Namespace, e.req.Name)
 	if !last {
 		return false
@@ -192,6 +225,9 @@ func (x *Explainer) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse
 		pod = x.PodNamed(req.Namespace, req.Name)
 	}
 	if pod == nil {
+		if gone := x.History.tellGone(req.Namespace, req.Name, x.Now()); gone != nil {
+			return gone, nil
+		}
 		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known: there is none of that name, or it has ended", req.Namespace, req.Name)
 	}
 	out := &pb.ExplainResponse{Node: pod.Spec.NodeName}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
@@ -25,6 +26,9 @@ const (
 	scoresPerSecond = 100
 	scoresBurst     = 100
 	scoresWorth     = 100 * time.Microsecond
+	// keptDeparted is how long a pod that is gone can be explained, and maxDeparted how many such pods are kept.
+	keptDeparted = 10 * time.Minute
+	maxDeparted  = 1 << 12
 )
 
 // remembered is a decision with what is known of its moment.
@@ -40,7 +44,7 @@ type remembered struct {
 }
 
 // History remembers the newest decisions, in a ring: the oldest makes room. A pod that is
-// gone is forgotten.
+// gone is forgotten after a while.
 //
 //	ring    d1  d2  d3  d4  d5  …        by age, up to a number and to a sum of bytes
 //	             └─older─┘   │
@@ -52,13 +56,17 @@ type History struct {
 	head  int
 	bytes int
 
+	// gone are the pods that have left lately, by name, and left the same in the order in which they did.
+	gone map[types.NamespacedName]*departed
+	left []*departed
+
 	tokens  float64 // of scoresPerSecond
 	counted time.Time
 }
 
 // NewHistory makes one that remembers nothing.
 func NewHistory() *History {
-	return &History{newest: map[types.UID]*remembered{}, tokens: scoresBurst}
+	return &History{newest: map[types.UID]*remembered{}, gone: map[types.NamespacedName]*departed{}, tokens: scoresBurst}
 }
 
 // Remember remembers a decision of so many attempts for the pod. top are the scores of the best nodes, trace is the id of its
@@ -105,6 +113,59 @@ func (h *History) Forget(uid types.UID) {
 		r.decision, r.top, r.newer = nil, nil, nil
 	}
 	delete(h.newest, uid)
+}
+
+// departed is a pod that is gone.
+type departed struct {
+	name types.NamespacedName
+	uid  types.UID
+	at   time.Time
+	node string // empty: it was pending
+	why  string // empty: it was deleted, or has ended
+}
+
+// Depart notes that a pod is gone, from a node or from the queue (""), and why, where there is a reason to tell. Its decisions are
+// forgotten ten minutes later, or where too many others have gone since.
+func (h *History) Depart(p *v1.Pod, node, why string, at time.Time) {
+	if h.newest[p.UID] == nil && why == "" {
+		return // nothing is known of it
+	}
+	d := &departed{types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.UID, at, node, why}
+	h.gone[d.name] = d
+	h.left = append(h.left, d)
+	for len(h.left) > maxDeparted || h.left[0].at.Add(keptDeparted).Before(at) {
+		h.forgetDeparted()
+	}
+}
+
+// forgetDeparted forgets the pod that went first.
+func (h *History) forgetDeparted() {
+	d := h.left[0]
+	h.left[0] = nil
+	h.left = h.left[1:]
+	h.Forget(d.uid)
+	if h.gone[d.name] == d {
+		delete(h.gone, d.name)
+	}
+}
+
+// tellGone explains a pod that has gone lately; nil: it has not.
+func (h *History) tellGone(namespace, name string, now time.Time) *pb.ExplainResponse {
+	d := h.gone[types.NamespacedName{Namespace: namespace, Name: name}]
+	if d == nil || d.at.Add(keptDeparted).Before(now) {
+		return nil
+	}
+	out := &pb.ExplainResponse{Gone: timestamppb.New(d.at)}
+	h.Tell(out, d.uid)
+	switch {
+	case d.why != "":
+		Note(out, d.why)
+	case d.node != "":
+		Note(out, "it was deleted, or has ended, on node "+d.node)
+	default:
+		Note(out, "it was deleted, or has ended, before it had a node")
+	}
+	return out
 }
 
 // Last is a pod's last decision; nil: none is remembered.

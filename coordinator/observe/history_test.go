@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -124,5 +125,40 @@ func TestVictimsCountAmongWhatIsRemembered(t *testing.T) {
 	few, many := &remembered{decision: &pb.Decision{}}, &remembered{decision: &pb.Decision{Nominated: "n", Victims: []string{"a/b", "a/c"}}}
 	if got := rememberedBytes(many) - rememberedBytes(few); got != 1+2*(16+3) {
 		t.Errorf("got %d bytes more, want 39", got)
+	}
+}
+
+// Pods that are gone can be told of for a while; of many the last.
+func TestPodsThatAreGoneAreToldOfForAWhile(t *testing.T) {
+	h, now := NewHistory(), time.Unix(1000, 0)
+	gone := func(name string) *pb.ExplainResponse { return h.tellGone("default", name, now) }
+	for i := range maxDeparted + 2 {
+		p := build.Pod(fmt.Sprint("p", i)).Obj()
+		h.Remember(&pb.Decision{Seq: uint64(i), Uid: string(p.UID), Node: "n"}, now, 1, nil, "")
+		why := ""
+		if i == maxDeparted {
+			why = "preempted by pod default/vip"
+		}
+		h.Depart(p, "n", why, now)
+	}
+	h.Depart(build.Pod("nobody").Obj(), "", "", now)
+	if gone("p0") != nil || gone("p1") != nil || gone("nobody") != nil || len(h.left) != maxDeparted || len(h.gone) != maxDeparted ||
+		len(h.newest) != maxDeparted {
+		t.Errorf("got %d pods that are gone, %d with decisions, p0 %v; want %d, the last", len(h.left), len(h.newest), gone("p0"), maxDeparted)
+	}
+	for name, want := range map[string]string{
+		"p2": "it was deleted, or has ended, on node n", fmt.Sprint("p", maxDeparted): "preempted by pod default/vip",
+	} {
+		if out := gone(name); out.GetNote() != want || len(out.GetHistory()) != 1 || !out.GetGone().AsTime().Equal(now) {
+			t.Errorf("%s: got %v, want %q and its decision", name, out, want)
+		}
+	}
+	if now = now.Add(keptDeparted + 1); gone("p2") != nil {
+		t.Error("after ten minutes it is still told of")
+	}
+	p := build.Pod("late").Obj()
+	h.Remember(&pb.Decision{Uid: string(p.UID)}, now, 1, nil, "")
+	if h.Depart(p, "", "", now); len(h.left) != 1 || len(h.newest) != 1 {
+		t.Errorf("got %d pods, decisions of %d; want the last alone", len(h.left), len(h.newest))
 	}
 }

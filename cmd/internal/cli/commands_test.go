@@ -125,6 +125,19 @@ func (m *memory) ListDevices(_ context.Context, q *pb.ListDevicesRequest) (*pb.L
 	return x.Page()
 }
 
+func (m *memory) ExplainNode(_ context.Context, q *pb.ExplainNodeRequest) (*pb.ExplainNodeResponse, error) {
+	if q.GetName() != "n1" {
+		return nil, status.Errorf(codes.NotFound, "node %s is not known", q.GetName())
+	}
+	return &pb.ExplainNodeResponse{
+		Node: "n1", Pods: 2, KeepsOff: []string{"taint x=y:NoSchedule"}, Stranded: []string{"69 % of cpu: memory is used up"},
+		Amounts: []*pb.NodeAmount{
+			{Resource: "cpu", Allocatable: 8000, Requested: 2500}, {Resource: "memory", Allocatable: 8 << 30, Requested: 8 << 30},
+			{Resource: "pods", Allocatable: 110, Requested: 2}, {Resource: "gpu.example.com/gpu", Allocatable: 4},
+		},
+	}, nil
+}
+
 // ListPending answers with what waits in all namespaces, or in one.
 func (m *memory) ListPending(_ context.Context, q *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {
 	disk := []*pb.Cause{{Plugin: "NodeAffinity", Cause: "no node has label disk=ssd", Detail: "disk=hdd on 12", Help: "label a node"}}
@@ -156,6 +169,23 @@ func (m *memory) GetSummary(context.Context, *pb.GetSummaryRequest) (*pb.GetSumm
 
 func (m *memory) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
 	switch q.GetName() {
+	case "web":
+		if q.GetKind() != "Deployment" {
+			break
+		}
+		return &pb.ExplainResponse{
+			Queue: "unschedulable", Attempts: 1, Workload: "Deployment default/web", Pod: "default/web-1", WorkloadPods: 3, WorkloadPending: 1,
+		}, nil
+	case "web-1": // an example of those that wait
+		return &pb.ExplainResponse{Nodes: 1, Verdicts: []*pb.NodeVerdict{{Node: "n1", Refused: &pb.RefusedNode{
+			Node: "n1", Plugin: "NodeResourcesFit", Shortfalls: []string{"memory: short by 1Gi"},
+		}}}}, nil
+	case "db-0":
+		return &pb.ExplainResponse{Nodes: 1, Verdicts: []*pb.NodeVerdict{{Node: "n1", Scored: &pb.ScoredNode{Node: "n1"}}}}, nil
+	case "one":
+		return &pb.ExplainResponse{Nodes: 1, Causes: []*pb.Cause{{Plugin: "VolumeBinding", Cause: "no free volume"}}}, nil
+	case "went":
+		return &pb.ExplainResponse{Gone: at(70), Note: "preempted by pod default/vip"}, nil
 	case "placed":
 		return &pb.ExplainResponse{
 			Node: "n2", Nodes: 3, Feasible: 2,
@@ -351,9 +381,9 @@ func TestApplyThatReachesNobody(t *testing.T) {
 			c.Close()
 		}
 	}()
-	for address, says := range map[string]string{"127.0.0.1:1": "nobody listens at %s (tried for 1ms)", l.Addr().String(): "no coordinator leads at %s for 1ms: "} {
+	for _, address := range []string{"127.0.0.1:1", l.Addr().String()} {
 		got := newShell(t).run(text, "apply", "-f", "-", "--address", address, "--patience", "1ms")
-		want := "stderr: error: apply: nothing was committed: " + fmt.Sprintf(says, address)
+		want := "stderr: error: apply: nothing was committed: no coordinator leads at " + address + " for 1ms: "
 		if !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 2 {
 			t.Errorf("got %q, want one line that begins with %q, and an exit code", got, want)
 		}

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,26 +26,37 @@ type explainOptions struct {
 func newExplainCommand(s Streams) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
-		Use:     "explain pod NAMESPACE/NAME",
+		Use:     "explain (KIND NAME | KIND/NAME)",
 		GroupID: groupClient,
-		Short:   "Tell why a pod is where it is, or why it is nowhere",
+		Short:   "Tell why a pod is where it is or why it is nowhere, and what a node has left",
 		Long: `Tell why a pod is where it is, or why it is nowhere: of a placed pod the score that
 each plugin gives the best nodes, of a pending one what it wants and how many nodes
 refuse it for that, which nodes come closest, and what it waits for. The pod is held against the
 cluster as it is now, without the pod itself; what was decided before, and by which
-scores, is told from the leader's memory. Any coordinator may be asked, also where
-the API server keeps the pods: a standby sends the question on to the leader.`,
+scores, is told from the leader's memory; of a pod that is gone for ten minutes.
+
+Of a workload (a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or
+ReplicationController) the pod is explained that is worst off. Of a node it tells what
+is left, what of that can't be used, and which of the pending pods it would take.
+
+Any coordinator may be asked, also where the API server keeps the pods: a standby sends
+the question on to the leader.`,
 		Example: `  shardsched explain pod shop/web-1
   shardsched explain pod web-1 -n shop --top 10
-  shardsched explain pod web-1 -n shop --node n17 --node n18`,
+  shardsched explain pod web-1 -n shop --node n17 --node n18
+  shardsched explain deployment/web -n shop
+  shardsched explain node n17`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			namespace, name, err := o.pod(args)
+			x, err := o.subject(args)
 			if err != nil {
 				return err
 			}
 			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
-				return o.run(ctx, s, cl, namespace, name)
+				if x.kind == client.KindNode {
+					return o.runNode(ctx, s, cl, x.name)
+				}
+				return o.run(ctx, s, cl, x)
 			})
 		},
 	}
@@ -57,51 +70,94 @@ the API server keeps the pods: a standby sends the question on to the leader.`,
 	return c
 }
 
-// pod reads "pod NS/NAME", "pod NAME", "pod/NAME" and "NS/NAME".
-func (o *explainOptions) pod(args []string) (namespace, name string, err error) {
-	if err := oneOf("output", o.output, "", "json", "yaml"); err != nil {
-		return "", "", err
+// subject is what is explained. kind is Pod, Node or that of a workload.
+type subject struct{ kind, namespace, name string }
+
+func (x subject) String() string {
+	kind := strings.ToLower(x.kind)
+	if x.kind == client.KindNode {
+		return kind + " " + x.name
 	}
-	word := args[0]
-	if len(args) == 2 {
-		if kind, _ := kindOf(args[0]); kind != client.KindPod {
-			return "", "", usagef("%q can't be explained: only pods are placed", args[0])
-		}
-		word = args[1]
-	} else if rest, ok := strings.CutPrefix(word, "pod/"); ok {
-		word = rest
-	}
-	namespace, name, found := strings.Cut(word, "/")
-	if !found {
-		namespace, name = o.namespace, word
-	}
-	if namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", usagef("%q is not NAMESPACE/NAME", word)
-	}
-	return namespace, name, nil
+	return kind + " " + x.namespace + "/" + x.name
 }
 
-func (o *explainOptions) run(ctx context.Context, s Streams, cl *client.Client, namespace, name string) error {
+// explained finds the kind that a word names, of those that can be explained; "": it names none.
+func explained(word string) string {
+	word = strings.ToLower(word)
+	for kind, words := range map[string][]string{
+		"Deployment": {"deployments", "deploy"}, "ReplicaSet": {"replicasets", "rs"}, "StatefulSet": {"statefulsets", "sts"},
+		"DaemonSet": {"daemonsets", "ds"}, "Job": {"jobs"}, "ReplicationController": {"replicationcontrollers", "rc"},
+	} {
+		if word == strings.ToLower(kind) || slices.Contains(words, word) {
+			return kind
+		}
+	}
+	if kind, _ := kindOf(word); kind == client.KindPod || kind == client.KindNode {
+		return kind
+	}
+	return ""
+}
+
+// subject reads "KIND NAME", "KIND/NAME", each with NAMESPACE/ before the name or without, "KIND KIND/NAME" and "NAMESPACE/NAME", which
+// is a pod.
+func (o *explainOptions) subject(args []string) (x subject, err error) {
+	if err := oneOf("output", o.output, "", "json", "yaml"); err != nil {
+		return x, err
+	}
+	x.kind = client.KindPod
+	word := args[len(args)-1]
+	if len(args) == 2 {
+		if x.kind = explained(args[0]); x.kind == "" {
+			return x, usagef("%q can't be explained: pods are, nodes, and workloads that make pods", args[0])
+		}
+	}
+	if first, rest, found := strings.Cut(word, "/"); found {
+		if kind := explained(first); kind != "" && (len(args) == 1 || kind == x.kind) {
+			x.kind, word = kind, rest
+		}
+	}
+	var found bool
+	if x.namespace, x.name, found = strings.Cut(word, "/"); !found {
+		x.namespace, x.name = o.namespace, word
+	}
+	switch {
+	case x.kind == client.KindNode && (found || x.name == ""):
+		return x, usagef("%q is not the name of a node", word)
+	case x.kind == client.KindNode:
+		return x, nil
+	case x.namespace == "" || x.name == "" || strings.Contains(x.name, "/"):
+		return x, usagef("%q is not NAMESPACE/NAME", word)
+	}
+	return x, nil
+}
+
+func (o *explainOptions) run(ctx context.Context, s Streams, cl *client.Client, x subject) error {
+	req := &pb.ExplainRequest{Namespace: x.namespace, Name: x.name, Top: o.top, NodeNames: o.nodes, AllNodes: o.allNodes}
+	if x.kind != client.KindPod {
+		req.Kind = x.kind
+	}
 	var answer *pb.ExplainResponse
 	err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
-		answer, err = c.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name, Top: o.top, NodeNames: o.nodes,
-			AllNodes: o.allNodes})
+		answer, err = c.Explain(ctx, req)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("explain pod %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("explain %s: %w", x, err)
 	}
 	if o.output != "" {
 		return printMessage(s.Out, o.output, answer)
 	}
-	return renderExplanation(s.Out, namespace+"/"+name, answer)
+	return renderExplanation(s.Out, cmp.Or(answer.GetPod(), x.namespace+"/"+x.name), answer)
 }
 
 // renderExplanation writes the answer for people.
 func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 	b := &strings.Builder{}
+	if e.GetWorkload() != "" {
+		fmt.Fprintf(b, "%s: %d pods, %d of them on no node; worst off is\n", e.GetWorkload(), e.GetWorkloadPods(), e.GetWorkloadPending())
+	}
 	fmt.Fprintf(b, "Pod %s %s\n", pod, standing(e))
-	if d := e.GetDecision(); d.GetMessage() != "" && e.GetNode() == "" {
+	if d := e.GetDecision(); d.GetMessage() != "" && e.GetNode() == "" && e.GetGone() == nil {
 		fmt.Fprintf(b, "%s\n", d.GetMessage())
 	}
 	if e.GetNote() != "" {
@@ -123,6 +179,8 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 func standing(e *pb.ExplainResponse) string {
 	d := e.GetDecision()
 	switch {
+	case e.GetGone() != nil:
+		return "is gone since " + clockTime(e.GetGone())
 	case e.GetNode() != "" && d.GetNode() == e.GetNode():
 		return fmt.Sprintf("is on %s: decision %d gave it score %d, %d of %d nodes were feasible", e.GetNode(), d.GetSeq(), d.GetScore(),
 			d.GetFeasible(), d.GetNodes())

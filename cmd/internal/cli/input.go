@@ -28,6 +28,9 @@ type Input struct {
 	Nodes    []*v1.Node
 	// Pods have their priority resolved.
 	Pods []*v1.Pod
+	// Asked is what the input asks for besides what is there: all else is there. nil: there is no telling, and workloads stand for
+	// their pods.
+	Asked *asked
 }
 
 // inputRequest says what to read.
@@ -47,6 +50,8 @@ type inputRequest struct {
 	// Create does what else becomes of objects that are created, as a simulation
 	// needs: see create. Without it whoever keeps them does.
 	Create bool
+	// Apart keeps what the input asks for apart from what is there.
+	Apart apart
 	// Demo adds the openb-shaped cluster, shuffled by Seed. With Devices its pods ask for GPUs by claims.
 	Demo    bool
 	Devices bool
@@ -75,7 +80,11 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 		}
 		nodes = joinNodes(nodes, more)
 	}
-	b.expand(nodes)
+	if b.isApart(q.Apart) {
+		b.keepApart()
+	} else {
+		b.expand(nodes)
+	}
 	if err := report.Err(); err != nil {
 		return nil, err
 	}
@@ -346,7 +355,7 @@ func checkClaims(obj runtime.Object) (errs field.ErrorList) {
 func (o SimulateOptions) input() inputRequest {
 	return inputRequest{
 		Paths: o.Files, Namespace: o.Namespace, SkipInvalid: o.SkipInvalid, Strict: o.Strict, Override: o.Override,
-		OverrideFlag: "--override", Create: true, Demo: o.Demo, Devices: o.Devices, Seed: o.Seed,
+		OverrideFlag: "--override", Apart: o.apart(), Create: true, Demo: o.Demo, Devices: o.Devices, Seed: o.Seed,
 	}
 }
 

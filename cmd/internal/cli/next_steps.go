@@ -70,7 +70,7 @@ func (n *nextSteps) afterwards(w io.Writer) {
 
 func (n *nextSteps) commands(w io.Writer) {
 	if n.example != "" {
-		fmt.Fprintf(w, "  %s explain%s pod %s\n", n.program, n.address, n.example)
+		fmt.Fprintf(w, "  %s pending%s\n  %s explain%s pod %s\n", n.program, n.address, n.program, n.address, n.example)
 	}
-	fmt.Fprintf(w, "  %s get%s nodes\n  %s summary%s\n", n.program, n.address, n.program, n.address)
+	fmt.Fprintf(w, "  %s top%s nodes\n  %s summary%s\n", n.program, n.address, n.program, n.address)
 }

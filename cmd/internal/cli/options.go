@@ -94,7 +94,16 @@ type UpOptions struct {
 	DecisionLog string
 	Recording
 	Tracing otlp.Options
-	// Output is the summary's form: text or json.
+	// What is asked about beside the files' workloads: see whatif.Change.
+	Rollout                            string
+	Delete, Drain, Cordon, RemoveNodes []string
+	// AddNodes are COUNT=FILE.
+	AddNodes []string
+	// Explain is a pod to be explained after the change, NAMESPACE/NAME; empty: none.
+	Explain string
+	// Diff is a file with an earlier answer, CompareConfig another configuration, to compare with; empty: none.
+	Diff, CompareConfig string
+	// Output is the answer's form: text, json or markdown.
 	Output string
 }
 
@@ -180,6 +189,15 @@ type SimulateOptions struct {
 	// Demo simulates the openb-shaped cluster instead of, or beside, files. With Devices its pods ask for GPUs by claims.
 	Demo    bool
 	Devices bool
-	// Output is the summary's form: text or json.
+	// What is asked about beside the files' workloads: see whatif.Change.
+	Rollout                            string
+	Delete, Drain, Cordon, RemoveNodes []string
+	// AddNodes are COUNT=FILE.
+	AddNodes []string
+	// Explain is a pod to be explained after the change, NAMESPACE/NAME; empty: none.
+	Explain string
+	// Diff is a file with an earlier answer, CompareConfig another configuration, to compare with; empty: none.
+	Diff, CompareConfig string
+	// Output is the answer's form: text, json or markdown.
 	Output string
 }

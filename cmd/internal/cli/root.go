@@ -17,6 +17,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitPends       = 2 // of simulate, whose usage errors are failures
 	exitInterrupted = 130
 )
 
@@ -68,6 +69,9 @@ func exitCode(ctx context.Context, s Streams, err error) int {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return exitInterrupted
 	}
+	if errors.Is(err, errPends) {
+		return exitPends
+	}
 	fmt.Fprintf(s.Err, "error: %v\n", err)
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
@@ -104,10 +108,6 @@ What would happen if I applied this chart to that cluster?
 		&cobra.Group{ID: groupOther, Title: "Other:"})
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
-	if s.isPlugin() { // kubectl shardsched …, on somebody's own machine
-		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl shardsched"}
-		r.Up, r.Coordinator, r.Worker = nil, nil, nil
-	}
 	addRuns(root, s, r)
 	addClients(root, s)
 	root.AddCommand(newConvertCommand(s), newSnapshotCommand(s), newVersionCommand(s))

@@ -36,6 +36,8 @@ type simulation struct {
 	recording Recording
 	process   Process
 	tracing   otlp.Options
+	// drive changes the cluster once all that is loaded is decided, and ends when nothing is left to do; nil: nothing changes.
+	drive *drive
 }
 
 // runSimulate is `shardsched simulate`.
@@ -57,6 +59,9 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if len(in.Nodes) == 0 {
 		return fmt.Errorf("%s: no node in the input, so no pod can be placed: shardsched snapshot writes all that is wanted of a cluster",
 			cmp.Or(strings.Join(o.Files, ", "), request.From))
+	}
+	if in.Asked != nil {
+		return o.runWhatIf(ctx, s, configuration, in)
 	}
 	if err := writeObjects(o.Objects, in); err != nil {
 		return err
@@ -157,7 +162,11 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		return nil, err
 	}
 	workers.serve(gctx, g, &serving.Guard{})
-	s.Load(&objects.Snapshot{Nodes: in.Nodes, Pods: in.Pods, Cluster: in.Cluster}, nil)
+	all := &objects.Snapshot{Nodes: in.Nodes, Pods: in.Pods, Cluster: in.Cluster}
+	if m.drive != nil {
+		all = m.drive.begin(s)
+	}
+	s.Load(all, nil)
 	var waited error
 	g.Go(func() error { return s.Run(gctx) })
 	g.Go(func() error {
@@ -166,6 +175,9 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		defer stop()
 		context.AfterFunc(gctx, stop)
 		waited = watchUntilIdle(waiting, s, progress)
+		if waited == nil && m.drive != nil {
+			waited = m.drive.run(waiting, s)
+		}
 		if gctx.Err() != nil {
 			return nil
 		}
@@ -189,6 +201,9 @@ func (m simulation) scheduler(registry prometheus.Registerer, nodes int) (coordi
 	}
 	if !m.extenders {
 		cfg.Extenders = nil
+	}
+	if m.drive != nil {
+		cfg.Reporter, cfg.Evictor, cfg.Log = m.drive, m.drive, m.drive.log
 	}
 	return cfg, nil
 }

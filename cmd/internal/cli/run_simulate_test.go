@@ -86,8 +86,8 @@ extenders:
 		if !strings.Contains(told.String(), x.told) || strings.Contains(told.String(), "secret") {
 			t.Errorf("--ask-extenders=%t: told %q, want %q and no password", x.call, told.String(), x.told)
 		}
-		if !strings.Contains(out.String(), `"podsBound": 4,`) {
-			t.Errorf("--ask-extenders=%t: got summary %s, want four pods bound", x.call, out.String())
+		if got := strings.Count(out.String(), `"node": "node"`); got != 4 || !strings.Contains(out.String(), `"placed": true`) {
+			t.Errorf("--ask-extenders=%t: got %s, want four pods on the node", x.call, out.String())
 		}
 	}
 }

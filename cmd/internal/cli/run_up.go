@@ -121,8 +121,16 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, l *bufconn.Li
 	began := time.Now()
 	report := newProgress(s, waiting(in.Pods))
 	applied := make(chan error, 1)
-	go func() { applied <- o.submit(ctx, in, l) }()
+	var revision int64
+	go func() {
+		var err error
+		revision, err = o.submit(ctx, in, l)
+		applied <- err
+	}()
 	err = watchUntil(ctx, scheduler, applied, report.update)
+	if err == nil { // what is applied is idle until it is seen
+		err = scheduler.Seen(ctx, revision)
+	}
 	if waits := o.ExitWhenIdle || len(in.Pods) > 0; err == nil && waits {
 		err = watchUntilIdle(ctx, scheduler, report.update)
 	}

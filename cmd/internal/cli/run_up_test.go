@@ -56,7 +56,7 @@ func TestUpSaysWhereItStands(t *testing.T) {
 		t.Errorf("got exit code %d, want 0", code)
 	}
 	for _, want := range []string{
-		"Became leader: id ", "after nobody\n", "1 of 2 pods placed in ", "; 1 pending. In another window:\n  bin/shardsched explain --address ", " pod big\n",
+		"Became leader: id ", "after nobody\n", "1 of 2 pods placed in ", "; 1 pending. In another window:\n  bin/shardsched pending --address ", " pod big\n",
 		"Stopped leading: id ", "cause told to end\n", "Stopped. Nodes, pods and all else are kept in " + dir + "/state; --data-dir " + dir + "/state goes on with them.\n",
 	} {
 		if !strings.Contains(said.String(), want) {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,21 +19,27 @@ func NewSimulateCommand(run func(context.Context, SimulateOptions) error, plugin
 		Use:     "simulate -f PATH [-f PATH…]",
 		GroupID: groupRun,
 		Short:   "Schedule files in memory: what would happen if I applied this?",
-		Long: `Schedule the pods of files onto the nodes of files, in memory, with the same
-coordinator and workers as a real run. Pods with spec.nodeName are already there;
-the rest are placed in queue order, and each runs for ever. Workloads stand for
-the pods that their controllers would make; pods of a workload that the files
-hold already are not made again. A workload that changes one of which the files
-hold running pods is an error, and so are files without nodes. Nothing outside
-is touched: extenders are not asked unless --ask-extenders is given, and never
-to bind; what is left out is said.
+		Long: `Tell what would happen if files were applied to a cluster, in memory, with the
+same coordinator and workers as a real run. Nothing outside is touched: extenders
+are not asked unless --ask-extenders is given, and never to bind; what is left out
+is said.
 
-The exit code is 0 also where some pods stay pending, and 1 where the input
-can't be read.`,
+Objects with a UID are the cluster's, pods with spec.nodeName are there already;
+all else is the change. A workload of the change is held against the cluster's of
+its kind, namespace and name: pods come, go in the order of its controller, or are
+replaced as its update strategy says. A workload that loses pods makes them again.
+The answer is by workload: before and after, where pods go, what pends and why, who
+is pushed out, which PodDisruptionBudget breaks, and what room is left. Where there
+are only nodes and pods, or with --write-objects, it is the summary of one schedule,
+in which every pod runs for ever.
+
+The exit code is 0 where all of the change has a place, 2 where something of it
+pends, and 1 where the input or the command line can't be used.`,
 		Example: `  shardsched snapshot --kubeconfig view.conf > cluster.json
   shardsched simulate -f cluster.json -f manifests/
-  helm template my-chart | shardsched simulate -f cluster.json -f -
+  helm template my-chart | shardsched simulate -f cluster.json -f - -o markdown
   helm template my-chart | shardsched simulate --live --kubeconfig view.conf -f -
+  shardsched simulate -f cluster.json --drain node-1 --drain node-2 --add-nodes 3=node.yaml
   shardsched simulate --demo --decisions out.jsonl -o json`,
 		Args: onlyFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -39,11 +47,14 @@ can't be read.`,
 				return o.Configuration.write(c.OutOrStdout())
 			}
 			if err := o.validate(); err != nil {
-				return err
+				return notUsage(err)
 			}
 			return run(c.Context(), o)
 		},
 	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return notUsage(usagef("%w\nSee '%s --help'.", err, c.CommandPath()))
+	})
 	fs := c.Flags()
 	o.Process.addFlags(fs, "")
 	o.Sharding.addFlags(fs, "workers", "workers to evaluate with; 0: the coordinator evaluates by itself. No decision depends on it", 2)
@@ -63,8 +74,26 @@ can't be read.`,
 	fs.StringVar(&o.Objects, "write-objects", "", "write what is simulated to `FILE`, with defaults, workloads as their pods")
 	addDemoFlags(fs, &o.Demo, &o.Devices, &o.Seed, "simulate")
 	o.Tracing.AddFlags(fs)
-	addOutputFlag(fs, &o.Output, "text", "json")
+	fs.StringVar(&o.Rollout, "rollout", "rolling", "how a changed template comes to the pods: rolling, as the workload's strategy says, or "+
+		"replace, all at once")
+	fs.StringSliceVar(&o.Delete, "delete", nil, "delete the workload `KIND/NAMESPACE/NAME` with its pods; repeatable")
+	fs.StringSliceVar(&o.Drain, "drain", nil, "empty `NODE` as kubectl drain does, as far as PodDisruptionBudgets allow; repeatable")
+	fs.StringSliceVar(&o.Cordon, "cordon", nil, "let `NODE` take no more pods; repeatable")
+	fs.StringSliceVar(&o.RemoveNodes, "remove-node", nil, "have `NODE` gone with its pods; repeatable")
+	fs.StringSliceVar(&o.AddNodes, "add-nodes", nil, "add nodes like the one of a file: `COUNT=FILE`; repeatable")
+	fs.StringVar(&o.Explain, "explain", "", "explain `POD` after the change, NAMESPACE/NAME")
+	fs.StringVar(&o.Diff, "diff", "", "compare with the answer of an earlier run, which -o json has written to `FILE`")
+	fs.StringVar(&o.CompareConfig, "compare-config", "", "compare with what the configuration of another `FILE` comes to")
+	addOutputFlag(fs, &o.Output, "text", "json", "markdown")
 	return c
+}
+
+// notUsage is an error that a script can't take for the exit code of a change that pends.
+func notUsage(err error) error {
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return usage.err
+	}
+	return err
 }
 
 func (o *SimulateOptions) validate() error {
@@ -85,5 +114,20 @@ func (o *SimulateOptions) validate() error {
 			return err
 		}
 	}
-	return oneOf("output", o.Output, "text", "json")
+	if err := oneOf("rollout", o.Rollout, "rolling", "replace"); err != nil {
+		return err
+	}
+	if o.Diff != "" && o.CompareConfig != "" {
+		return usagef("--diff and --compare-config both say what to compare with: give one of them")
+	}
+	if asked := o.changes(); o.Objects != "" && len(asked) > 0 {
+		return usagef("--write-objects is of one schedule, without a change: leave %s out", strings.Join(asked, ", "))
+	}
+	if err := oneOf("output", o.Output, "text", "json", "markdown"); err != nil {
+		return err
+	}
+	if o.Objects != "" && o.Output == "markdown" {
+		return usagef("--write-objects is of one schedule, which has no markdown form")
+	}
+	return nil
 }

@@ -107,7 +107,7 @@ func TestKubeconfigIsAboutLive(t *testing.T) {
 	var told bytes.Buffer
 	s := Streams{Out: &bytes.Buffer{}, Err: &told, Env: func(string) string { return "" }}
 	code := Main(t.Context(), []string{"simulate", "-f", "x.json", "--kubeconfig", "x"}, s, Runs{Simulate: runSimulate})
-	if code != exitUsage || !strings.Contains(told.String(), "give --live, too") {
+	if code != exitFailed || !strings.Contains(told.String(), "give --live, too") {
 		t.Errorf("got %d and %s, want a usage error", code, told.String())
 	}
 }

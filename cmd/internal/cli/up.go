@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // submitPatience is how long `up` waits for its own coordinator to lead.
@@ -78,15 +79,28 @@ func (o *UpOptions) validate() error {
 	return checkListeners(o.TLS, o.Process, listener{"listen", o.Listen})
 }
 
-// submit applies the input to the coordinator of this process, as any client would.
-func (o UpOptions) submit(ctx context.Context, in *Input, l *bufconn.Listener) error {
+// submit applies the input to the coordinator of this process, as any client would. The revision is that of its last pod as it is
+// then; 0: there is none.
+func (o UpOptions) submit(ctx context.Context, in *Input, l *bufconn.Listener) (revision int64, err error) {
 	cl, err := client.New(client.Config{
 		Addresses: []string{"passthrough:///" + inProcess}, Patience: submitPatience,
 		Dial: client.DialWith(insecure.NewCredentials(), within(l)),
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer cl.Close()
-	return (&applier{client: cl, lines: io.Discard}).apply(ctx, in)
+	if err := (&applier{client: cl, lines: io.Discard}).apply(ctx, in); err != nil || len(in.Pods) == 0 {
+		return 0, err
+	}
+	last := in.Pods[len(in.Pods)-1]
+	var page *pb.ListObjectsResponse
+	err = cl.Do(ctx, func(ctx context.Context, s pb.SchedulerServiceClient) (err error) {
+		page, err = s.ListObjects(ctx, &pb.ListObjectsRequest{Kind: client.KindPod, Namespace: last.Namespace, Name: last.Name})
+		return err
+	})
+	for _, o := range page.GetObjects() { // none where it is gone again
+		revision = int64(o.GetRevision())
+	}
+	return revision, err
 }

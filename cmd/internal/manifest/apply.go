@@ -46,6 +46,14 @@ func (o Object) applyTo(there runtime.Object) {
 	}
 }
 
+// LeaveReplicas takes the default number of replicas back from a manifest that names none, and is applied to nothing: how many there
+// are to be depends on how many pods there are.
+func (o Object) LeaveReplicas() {
+	if o.unscaled && o.Over == nil {
+		*replicasOf(o.Value) = nil
+	}
+}
+
 // replicasOf is where an object says how many replicas it has; nil: nowhere.
 func replicasOf(obj runtime.Object) **int32 {
 	switch obj := obj.(type) {

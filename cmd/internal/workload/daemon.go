@@ -18,8 +18,30 @@ import (
 func (x *Expander) daemonSet(w *appsv1.DaemonSet) []*v1.Pod {
 	there := map[string]bool{}
 	for _, p := range x.owned[owner{"DaemonSet", w.Namespace, w.Name}] {
-		there[targetNode(p)] = true
+		there[TargetNode(p)] = true
 	}
+	d := NewDaemons(w)
+	taken := map[string]bool{}
+	var pods []*v1.Pod
+	for _, n := range byName(x.nodes) {
+		if there[n.Name] || !d.MayRun(n) {
+			continue
+		}
+		pods = append(pods, d.Pod(n.Name, func(name string) bool { return taken[name] }))
+		taken[pods[len(pods)-1].Name] = true
+	}
+	return pods
+}
+
+// Daemons makes the pods of a DaemonSet, node by node. It is immutable.
+type Daemons struct {
+	set      *appsv1.DaemonSet
+	model    *v1.Pod
+	affinity nodeaffinity.RequiredNodeAffinity
+}
+
+// NewDaemons is for one DaemonSet.
+func NewDaemons(w *appsv1.DaemonSet) *Daemons {
 	m := newMaker(w, &w.Spec.Template, appsv1.SchemeGroupVersion.String(), "DaemonSet", w.Name)
 	m.labels[appsv1.ControllerRevisionHashLabelKey] = templateHash(&w.Spec.Template)
 	m.labels["pod-template-generation"] = "1"
@@ -28,20 +50,18 @@ func (x *Expander) daemonSet(w *appsv1.DaemonSet) []*v1.Pod {
 	}
 	model := m.make("", "")
 	tolerateDaemon(&model.Spec)
-	affinity := nodeaffinity.GetRequiredNodeAffinity(model)
+	return &Daemons{w, model, nodeaffinity.GetRequiredNodeAffinity(model)}
+}
 
-	taken := map[string]bool{}
-	var pods []*v1.Pod
-	for _, n := range byName(x.nodes) {
-		if there[n.Name] || !mayRun(model, affinity, n) {
-			continue
-		}
-		p := model.DeepCopy()
-		p.Name, p.GenerateName = daemonName(w, n.Name, taken), w.Name+"-"
-		tie(p, n.Name)
-		pods = append(pods, p)
-	}
-	return pods
+// MayRun tells whether the controller wants a pod on a node.
+func (d *Daemons) MayRun(n *v1.Node) bool { return mayRun(d.model, d.affinity, n) }
+
+// Pod makes the pod of a node, under a name that is not taken.
+func (d *Daemons) Pod(node string, taken func(string) bool) *v1.Pod {
+	p := d.model.DeepCopy()
+	p.Name, p.GenerateName = daemonName(d.set, node, taken), d.set.Name+"-"
+	tie(p, node)
+	return p
 }
 
 func byName(nodes []*v1.Node) []*v1.Node {
@@ -65,11 +85,10 @@ func mayRun(p *v1.Pod, affinity nodeaffinity.RequiredNodeAffinity, n *v1.Node) b
 
 // daemonName depends on the node alone, so that one more node renames no pod.
 // Two nodes whose names hash alike give the later one another ending.
-func daemonName(w *appsv1.DaemonSet, node string, taken map[string]bool) string {
+func daemonName(w *appsv1.DaemonSet, node string, taken func(string) bool) string {
 	e := newEndings("DaemonSet", w.Namespace, w.Name, node)
 	for i := 0; ; i++ {
-		if name := generateName(w.Name) + e.at(i); !taken[name] {
-			taken[name] = true
+		if name := generateName(w.Name) + e.at(i); !taken(name) {
 			return name
 		}
 	}
@@ -91,8 +110,8 @@ func tie(p *v1.Pod, node string) {
 	}
 }
 
-// targetNode is the node of a DaemonSet's pod, placed or not.
-func targetNode(p *v1.Pod) string {
+// TargetNode is the node of a DaemonSet's pod, placed or not.
+func TargetNode(p *v1.Pod) string {
 	if p.Spec.NodeName != "" || p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil {
 		return p.Spec.NodeName
 	}

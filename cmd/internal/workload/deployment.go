@@ -44,6 +44,17 @@ func (x *Expander) replicaSetsOf(deployment owner) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// ReplicaSet makes that of a Deployment's template.
+func ReplicaSet(w *appsv1.Deployment, replicas int) *appsv1.ReplicaSet {
+	return replicaSet(w, templateHash(&w.Spec.Template), replicas)
+}
+
+// ReplicaSetNamed makes that of a Deployment's pods of another template, which is not known: all but the template follows
+// from the Deployment and the name's end.
+func ReplicaSetNamed(w *appsv1.Deployment, name string, replicas int) *appsv1.ReplicaSet {
+	return replicaSet(w, strings.TrimPrefix(name, w.Name+"-"), replicas)
+}
+
 // replicaSet is that of a Deployment whose pods have a template of the given hash.
 func replicaSet(w *appsv1.Deployment, hash string, replicas int) *appsv1.ReplicaSet {
 	name := w.Name + "-" + hash

@@ -172,6 +172,28 @@ func (m *maker) generated(first, n int) []*v1.Pod {
 	return pods
 }
 
+// Replica makes pod i of a ReplicaSet, ReplicationController or Job that is not Indexed; nil: w is something else. No two numbers give
+// one name.
+func Replica(w runtime.Object, i int) *v1.Pod {
+	m := makerOf(w)
+	if m == nil {
+		return nil
+	}
+	return m.generated(i, 1)[0]
+}
+
+func makerOf(w runtime.Object) *maker {
+	switch w := w.(type) {
+	case *appsv1.ReplicaSet:
+		return newMaker(w, &w.Spec.Template, appsv1.SchemeGroupVersion.String(), "ReplicaSet", w.Name)
+	case *v1.ReplicationController:
+		return newMaker(w, w.Spec.Template, "v1", "ReplicationController", w.Name)
+	case *batchv1.Job:
+		return newJobMaker(w)
+	}
+	return nil
+}
+
 func with(m map[string]string, key, value string) map[string]string {
 	if m == nil {
 		m = map[string]string{}

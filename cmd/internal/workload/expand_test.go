@@ -84,7 +84,7 @@ func describeClaim(b *strings.Builder, c *v1.PersistentVolumeClaim, full bool) {
 
 func describe(b *strings.Builder, p *v1.Pod, full bool) {
 	fmt.Fprintf(b, "%s/%s", p.Namespace, p.Name)
-	if node := targetNode(p); node != "" {
+	if node := TargetNode(p); node != "" {
 		fmt.Fprintf(b, " for %s", node)
 	}
 	b.WriteByte('\n')

@@ -15,25 +15,30 @@ func (x *Expander) job(w *batchv1.Job) []*v1.Pod {
 		return nil
 	}
 	self := owner{"Job", w.Namespace, w.Name}
+	m := newJobMaker(w)
+	if or(w.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion {
+		return x.indexed(w, m, self)
+	}
+	first, count := x.missing(self, int32(AtOnce(w)))
+	return m.generated(first, count)
+}
+
+func newJobMaker(w *batchv1.Job) *maker {
 	m := newMaker(w, &w.Spec.Template, batchv1.SchemeGroupVersion.String(), "Job", w.Name)
 	for _, prefix := range []string{"", "batch.kubernetes.io/"} {
 		m.labels[prefix+"job-name"] = w.Name
 		m.labels[prefix+"controller-uid"] = string(m.owner.UID)
 	}
-	if or(w.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion {
-		return x.indexed(w, m, self)
-	}
-	first, count := x.missing(self, atOnce(w))
-	return m.generated(first, count)
+	return m
 }
 
-// atOnce is how many pods of a job run at the same time.
-func atOnce(w *batchv1.Job) int32 {
+// AtOnce is how many pods of a job run at the same time.
+func AtOnce(w *batchv1.Job) int {
 	n := or(w.Spec.Parallelism, 1)
 	if w.Spec.Completions != nil {
 		n = min(n, max(0, *w.Spec.Completions-w.Status.Succeeded))
 	}
-	return n
+	return int(n)
 }
 
 func finished(w *batchv1.Job) bool {
@@ -51,7 +56,7 @@ func (x *Expander) indexed(w *batchv1.Job, m *maker, self owner) []*v1.Pod {
 	for _, p := range x.owned[self] {
 		there[p.Annotations[batchv1.JobCompletionIndexAnnotation]] = true
 	}
-	want := int(atOnce(w)) - len(there)
+	want := AtOnce(w) - len(there)
 	endings := newEndings("Job", w.Namespace, w.Name)
 	var pods []*v1.Pod
 	for i := 0; len(pods) < want; i++ {

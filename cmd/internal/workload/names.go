@@ -81,3 +81,8 @@ func templateHash(t *v1.PodTemplateSpec) string {
 func UID(kind, namespace, name string) types.UID {
 	return types.UID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("shardsched/"+kind+"/"+namespace+"/"+name)).String())
 }
+
+// Generated is the name of pod i that an owner makes, of those whose names end at random.
+func Generated(namespace, kind, name string, i int) string {
+	return generateName(name) + newEndings(kind, namespace, name).at(i)
+}

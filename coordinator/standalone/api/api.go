@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -17,6 +18,7 @@ import (
 // a gRPC status passes to the client as it is.
 type Scheduler interface {
 	Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error)
+	ExplainNode(ctx context.Context, req *pb.ExplainNodeRequest) (*pb.ExplainNodeResponse, error)
 	Summary(ctx context.Context) (*pb.Summary, error)
 	Workers(ctx context.Context) ([]*pb.WorkerStatus, error)
 	Shards(ctx context.Context) ([]*pb.ShardStatus, error)
@@ -45,9 +47,9 @@ type Server struct {
 // role is what the server is at one time.
 type role struct {
 	leader *pb.LeaderRecord // nil: nobody leads
-	// holder has the Kubernetes Lease that this coordinator waits for, as holds says in words; empty: nobody has.
-	holder, holds string
-	term          *term // nil: it follows
+	term   *term            // nil: it follows
+	// held is the Lease that another holds, for which this coordinator waits, and holder is who holds it; empty: none.
+	held, holder string
 }
 
 // term is what a leading server answers with. ctx ends with it.
@@ -83,10 +85,15 @@ func (s *Server) SetFollowing(leader *pb.LeaderRecord) {
 	s.become(&role{leader: leader})
 }
 
-// SetStandingBy makes the server refuse, naming who holds the Kubernetes Lease that this coordinator waits for. holds says that in
-// words.
-func (s *Server) SetStandingBy(holder, holds string) {
-	s.become(&role{holder: holder, holds: holds})
+// StandBy makes the server tell, where no leader is known, that another holds the Lease for which this coordinator waits.
+func (s *Server) StandBy(held, holder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.role.term == nil {
+		next := *s.role
+		next.held, next.holder = held, holder
+		s.role = &next
+	}
 }
 
 func (s *Server) become(next *role) {
@@ -110,10 +117,10 @@ func (s *Server) now() *role {
 func (s *Server) begin(req any) (*term, error) {
 	r := s.now()
 	if r.term == nil {
-		return nil, notLeader(r)
+		return nil, r.refusal()
 	}
 	if err := r.term.fence.Check(); err != nil {
-		return nil, notLeader(&role{}) // the next leader is not known yet
+		return nil, notLeader(nil) // the next leader is not known yet
 	}
 	if v, ok := req.(interface{ Validate() error }); ok {
 		if err := v.Validate(); err != nil {
@@ -121,6 +128,15 @@ func (s *Server) begin(req any) (*term, error) {
 		}
 	}
 	return r.term, nil
+}
+
+// refusal names who leads, or who holds the Lease.
+func (r *role) refusal() error {
+	if r.leader != nil || r.holder == "" {
+		return notLeader(r.leader)
+	}
+	message := fmt.Sprintf("this coordinator stands by: %s holds the Lease %s", r.holder, r.held)
+	return newStatus(codes.FailedPrecondition, message, &pb.NotLeader{})
 }
 
 // beginStored is begin for what is about objects.
@@ -145,6 +161,16 @@ func (s *Server) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.Expla
 		return nil, err
 	}
 	resp, err := t.sched.Explain(ctx, req)
+	return resp, schedulerStatus(err)
+}
+
+// ExplainNode tells what a node has left.
+func (s *Server) ExplainNode(ctx context.Context, req *pb.ExplainNodeRequest) (*pb.ExplainNodeResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.ExplainNode(ctx, req)
 	return resp, schedulerStatus(err)
 }
 

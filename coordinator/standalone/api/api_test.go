@@ -78,6 +78,10 @@ func (s *scheduler) Shards(context.Context) ([]*pb.ShardStatus, error) {
 	return []*pb.ShardStatus{{Shard: 0, Nodes: 3}}, s.err
 }
 
+func (s *scheduler) ExplainNode(_ context.Context, req *pb.ExplainNodeRequest) (*pb.ExplainNodeResponse, error) {
+	return &pb.ExplainNodeResponse{Node: req.GetName()}, s.err
+}
+
 func (s *scheduler) Pending(_ context.Context, req *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {
 	return &pb.ListPendingResponse{Groups: []*pb.PendingGroup{{Namespace: req.GetNamespace()}}}, s.err
 }
@@ -196,6 +200,7 @@ func (r *rig) calls(t *testing.T) map[string]error {
 	_, errs["ListPending"] = r.ListPending(ctx, &pb.ListPendingRequest{})
 	_, errs["ListDevices"] = r.ListDevices(ctx, &pb.ListDevicesRequest{NodeNames: []string{"n1"}})
 	_, errs["Explain"] = r.Explain(ctx, &pb.ExplainRequest{Namespace: "default", Name: "a"})
+	_, errs["ExplainNode"] = r.ExplainNode(ctx, &pb.ExplainNodeRequest{Name: "n1"})
 	_, errs["GetSummary"] = r.GetSummary(ctx, &pb.GetSummaryRequest{})
 	watch, err := r.Watch(ctx, &pb.WatchRequest{Kind: "Pod", AfterRevision: 1})
 	if err == nil {
@@ -516,4 +521,22 @@ func TestTheSchedulerAnswersThroughTheAPI(t *testing.T) {
 	}
 	_, err = r.Explain(t.Context(), &pb.ExplainRequest{Name: "a"})
 	wantCode(t, "a pod without namespace", err, codes.InvalidArgument)
+}
+
+// Beside a kube-scheduler that holds the Lease no coordinator leads, and a standby says who does.
+func TestAStandbyNamesTheHolderOfTheLease(t *testing.T) {
+	r := follower(t)
+	r.server.StandBy("kube-system/kube-scheduler", "vm_5f68")
+	for what, err := range r.calls(t) {
+		wantNotLeader(t, what, err, nil)
+		if got, want := status.Convert(err).Message(), "this coordinator stands by: vm_5f68 holds the Lease kube-system/kube-scheduler"; what != "Watch" && got != want {
+			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+	}
+	r.server.SetFollowing(nil)
+	for what, err := range r.calls(t) {
+		if got := status.Convert(err).Message(); strings.Contains(got, "vm_5f68") {
+			t.Errorf("%s: got %q after the Lease was free", what, got)
+		}
+	}
 }

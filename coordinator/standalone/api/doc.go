@@ -3,7 +3,8 @@
 // scheduling loop for what only that knows.
 //
 //	client ──gRPC──> Server ──> store ──> etcd        Apply, Delete, ListObjects, Watch
-//	                   └──────> Scheduler             Explain, GetSummary, ListWorkers, ListShards, ListDevices, ListPending
+//	                   └──────> Scheduler             Explain, ExplainNode, GetSummary, ListWorkers, ListShards, ListDevices,
+//	                                                  ListPending
 //
 // A Server leads or follows, as its owner says:
 //

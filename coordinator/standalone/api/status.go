@@ -50,7 +50,7 @@ func statusOf(ctx context.Context, err error) error {
 	case errors.Is(err, objects.ErrUnknown) && ctx.Err() == nil:
 		return newStatus(codes.Unavailable, err.Error())
 	case errors.Is(err, lease.ErrDeposed):
-		return notLeader(&role{})
+		return notLeader(nil)
 	case errors.Is(err, objects.ErrNotFound):
 		return newStatus(codes.NotFound, err.Error())
 	case errors.Is(err, objects.ErrConflict), errors.Is(err, objects.ErrAlreadyBound):
@@ -101,20 +101,16 @@ func schedulerStatus(err error) error {
 	return newStatus(codes.Internal, err.Error())
 }
 
-// notLeader refuses, naming who leads, or who else schedules.
-func notLeader(r *role) error {
+// notLeader refuses, naming who leads; nil: nobody that this coordinator knows of.
+func notLeader(leader *pb.LeaderRecord) error {
 	message := "this coordinator does not lead, and no leader is known"
-	leader := r.leader
-	switch {
-	case r.holder != "":
-		message = r.holds + "; this coordinator stands by"
-	case leader != nil:
+	if leader != nil {
 		message = fmt.Sprintf("this coordinator does not lead; %s at %s does", leader.GetId(), leader.GetAddress())
 		if isLoopback(leader.GetAddress()) {
 			message += " (an address of its own host: from any other, ask there, or have it --advertise one)"
 		}
 	}
-	return newStatus(codes.FailedPrecondition, message, &pb.NotLeader{Leader: leader, Holder: r.holder})
+	return newStatus(codes.FailedPrecondition, message, &pb.NotLeader{Leader: leader})
 }
 
 func isLoopback(address string) bool {

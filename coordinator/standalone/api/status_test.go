@@ -67,7 +67,7 @@ func TestMessagesAreCut(t *testing.T) {
 }
 
 func TestANotLeaderWithoutLeaderHasADetailToo(t *testing.T) {
-	details := status.Convert(notLeader(&role{})).Details()
+	details := status.Convert(notLeader(nil)).Details()
 	if len(details) != 1 {
 		t.Fatalf("got %v, want one detail", details)
 	}
@@ -79,7 +79,7 @@ func TestANotLeaderWithoutLeaderHasADetailToo(t *testing.T) {
 // Coordinators on several hosts may all listen on loopback: the same address is another one there.
 func TestALeaderOnLoopbackIsToldSo(t *testing.T) {
 	for address, want := range map[string]bool{"127.0.0.1:7450": true, "localhost:7450": true, "[::1]:7450": true, "10.0.0.1:7450": false, "m1.example.com:7450": false} {
-		got := status.Convert(notLeader(&role{leader: &pb.LeaderRecord{Id: "m1_x", Address: address}})).Message()
+		got := status.Convert(notLeader(&pb.LeaderRecord{Id: "m1_x", Address: address})).Message()
 		if strings.Contains(got, "an address of its own host") != want || !strings.Contains(got, "m1_x at "+address) {
 			t.Errorf("%s: got %q, want told that it is of its own host: %v", address, got, want)
 		}

@@ -51,7 +51,7 @@ func (s *Server) Watch(req *pb.WatchRequest, stream grpc.ServerStreamingServer[p
 	case stream.Context().Err() != nil:
 		return statusOf(stream.Context(), err)
 	case t.ctx.Err() != nil:
-		return notLeader(s.now())
+		return notLeader(s.now().leader)
 	case errors.Is(err, errSlow):
 		return newStatus(codes.Unavailable, err.Error())
 	}

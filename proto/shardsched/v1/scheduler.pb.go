@@ -1371,7 +1371,9 @@ type ExplainRequest struct {
 	// Nodes to tell the verdict of, by name.
 	NodeNames []string `protobuf:"bytes,4,rep,name=node_names,json=nodeNames,proto3" json:"node_names,omitempty"`
 	// Tell the verdict of every node, as far as a message holds.
-	AllNodes      bool `protobuf:"varint,5,opt,name=all_nodes,json=allNodes,proto3" json:"all_nodes,omitempty"`
+	AllNodes bool `protobuf:"varint,5,opt,name=all_nodes,json=allNodes,proto3" json:"all_nodes,omitempty"`
+	// A kind of workload, such as Deployment: name is a workload's, and the pod of it that is worst off is explained. Empty: a pod.
+	Kind          string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1439,6 +1441,13 @@ func (x *ExplainRequest) GetAllNodes() bool {
 		return x.AllNodes
 	}
 	return false
+}
+
+func (x *ExplainRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
 }
 
 // PluginScore is what one plugin gave a node.
@@ -2013,9 +2022,18 @@ type ExplainResponse struct {
 	Causes []*Cause `protobuf:"bytes,16,rep,name=causes,proto3" json:"causes,omitempty"`
 	// Who has a say in the pod's node beside the built-in plugins and is not asked for an explanation, such as
 	// "plugin Maintenance".
-	NotAsked      []string `protobuf:"bytes,17,rep,name=not_asked,json=notAsked,proto3" json:"not_asked,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NotAsked []string `protobuf:"bytes,17,rep,name=not_asked,json=notAsked,proto3" json:"not_asked,omitempty"`
+	// When the pod went, of one that is gone; absent: it is there.
+	Gone *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=gone,proto3" json:"gone,omitempty"`
+	// The workload whose pods were asked for, such as "Deployment shop/web"; empty: a pod was.
+	Workload string `protobuf:"bytes,19,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Of a workload the pod that is explained, namespace/name: the one that is worst off.
+	Pod string `protobuf:"bytes,20,opt,name=pod,proto3" json:"pod,omitempty"`
+	// How many pods of the workload are known, and how many of them are on no node.
+	WorkloadPods    uint32 `protobuf:"varint,21,opt,name=workload_pods,json=workloadPods,proto3" json:"workload_pods,omitempty"`
+	WorkloadPending uint32 `protobuf:"varint,22,opt,name=workload_pending,json=workloadPending,proto3" json:"workload_pending,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ExplainResponse) Reset() {
@@ -2165,6 +2183,41 @@ func (x *ExplainResponse) GetNotAsked() []string {
 		return x.NotAsked
 	}
 	return nil
+}
+
+func (x *ExplainResponse) GetGone() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *ExplainResponse) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *ExplainResponse) GetWorkloadPods() uint32 {
+	if x != nil {
+		return x.WorkloadPods
+	}
+	return 0
+}
+
+func (x *ExplainResponse) GetWorkloadPending() uint32 {
+	if x != nil {
+		return x.WorkloadPending
+	}
+	return 0
 }
 
 // Cause is what pods want and do not get, in words.
@@ -2472,6 +2525,193 @@ func (x *ListPendingResponse) GetNodes() uint32 {
 	return 0
 }
 
+// ExplainNodeRequest names a node.
+type ExplainNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainNodeRequest) Reset() {
+	*x = ExplainNodeRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainNodeRequest) ProtoMessage() {}
+
+func (x *ExplainNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainNodeRequest.ProtoReflect.Descriptor instead.
+func (*ExplainNodeRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ExplainNodeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// NodeAmount is one resource of a node, in its unit (thousandths for cpu).
+type NodeAmount struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Resource    string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	Allocatable int64                  `protobuf:"varint,2,opt,name=allocatable,proto3" json:"allocatable,omitempty"`
+	// By the pods on the node.
+	Requested     int64 `protobuf:"varint,3,opt,name=requested,proto3" json:"requested,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeAmount) Reset() {
+	*x = NodeAmount{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeAmount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeAmount) ProtoMessage() {}
+
+func (x *NodeAmount) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeAmount.ProtoReflect.Descriptor instead.
+func (*NodeAmount) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *NodeAmount) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *NodeAmount) GetAllocatable() int64 {
+	if x != nil {
+		return x.Allocatable
+	}
+	return 0
+}
+
+func (x *NodeAmount) GetRequested() int64 {
+	if x != nil {
+		return x.Requested
+	}
+	return 0
+}
+
+// ExplainNodeResponse tells about a node as it is now.
+type ExplainNodeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// cpu, memory, ephemeral-storage, pods, then others by name.
+	Amounts []*NodeAmount `protobuf:"bytes,2,rep,name=amounts,proto3" json:"amounts,omitempty"`
+	// What keeps pods off that do not tolerate it: cordoned, taints.
+	KeepsOff []string `protobuf:"bytes,3,rep,name=keeps_off,json=keepsOff,proto3" json:"keeps_off,omitempty"`
+	Pods     uint32   `protobuf:"varint,4,opt,name=pods,proto3" json:"pods,omitempty"`
+	// What is left of a resource and can't be used, for another is used up, such as "60 % of cpu: memory is used up".
+	Stranded      []string `protobuf:"bytes,5,rep,name=stranded,proto3" json:"stranded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainNodeResponse) Reset() {
+	*x = ExplainNodeResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainNodeResponse) ProtoMessage() {}
+
+func (x *ExplainNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainNodeResponse.ProtoReflect.Descriptor instead.
+func (*ExplainNodeResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ExplainNodeResponse) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ExplainNodeResponse) GetAmounts() []*NodeAmount {
+	if x != nil {
+		return x.Amounts
+	}
+	return nil
+}
+
+func (x *ExplainNodeResponse) GetKeepsOff() []string {
+	if x != nil {
+		return x.KeepsOff
+	}
+	return nil
+}
+
+func (x *ExplainNodeResponse) GetPods() uint32 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *ExplainNodeResponse) GetStranded() []string {
+	if x != nil {
+		return x.Stranded
+	}
+	return nil
+}
+
 // PastDecision is a decision with what is remembered of its moment.
 type PastDecision struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2490,7 +2730,7 @@ type PastDecision struct {
 
 func (x *PastDecision) Reset() {
 	*x = PastDecision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2742,7 @@ func (x *PastDecision) String() string {
 func (*PastDecision) ProtoMessage() {}
 
 func (x *PastDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2755,7 @@ func (x *PastDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastDecision.ProtoReflect.Descriptor instead.
 func (*PastDecision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PastDecision) GetDecision() *Decision {
@@ -2568,7 +2808,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2820,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2833,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Waits) GetPlugins() []*PluginWaits {
@@ -2629,7 +2869,7 @@ type PluginWaits struct {
 
 func (x *PluginWaits) Reset() {
 	*x = PluginWaits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2641,7 +2881,7 @@ func (x *PluginWaits) String() string {
 func (*PluginWaits) ProtoMessage() {}
 
 func (x *PluginWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2654,7 +2894,7 @@ func (x *PluginWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
 func (*PluginWaits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PluginWaits) GetPlugin() string {
@@ -2687,7 +2927,7 @@ type NodeVerdict struct {
 
 func (x *NodeVerdict) Reset() {
 	*x = NodeVerdict{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2939,7 @@ func (x *NodeVerdict) String() string {
 func (*NodeVerdict) ProtoMessage() {}
 
 func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2952,7 @@ func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
 func (*NodeVerdict) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NodeVerdict) GetNode() string {
@@ -2773,7 +3013,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2785,7 +3025,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2798,7 +3038,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -2898,7 +3138,7 @@ type ClaimDevices struct {
 
 func (x *ClaimDevices) Reset() {
 	*x = ClaimDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2910,7 +3150,7 @@ func (x *ClaimDevices) String() string {
 func (*ClaimDevices) ProtoMessage() {}
 
 func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2923,7 +3163,7 @@ func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
 func (*ClaimDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClaimDevices) GetClaim() string {
@@ -2949,7 +3189,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2961,7 +3201,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2974,7 +3214,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -2987,7 +3227,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2999,7 +3239,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3012,7 +3252,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -3035,7 +3275,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3287,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3300,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -3104,7 +3344,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +3356,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +3369,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -3167,7 +3407,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3419,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3432,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -3233,7 +3473,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3485,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3498,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -3339,7 +3579,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3351,7 +3591,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3364,7 +3604,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -3562,7 +3802,7 @@ type Tuning struct {
 
 func (x *Tuning) Reset() {
 	*x = Tuning{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3574,7 +3814,7 @@ func (x *Tuning) String() string {
 func (*Tuning) ProtoMessage() {}
 
 func (x *Tuning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3587,7 +3827,7 @@ func (x *Tuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tuning.ProtoReflect.Descriptor instead.
 func (*Tuning) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Tuning) GetBatches() string {
@@ -3622,7 +3862,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3634,7 +3874,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3647,7 +3887,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Way) GetOwnTables() bool {
@@ -3698,7 +3938,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3710,7 +3950,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3723,7 +3963,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -3756,7 +3996,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3768,7 +4008,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3781,7 +4021,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
 }
 
 // GetLeaderResponse names the leader.
@@ -3797,7 +4037,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3809,7 +4049,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3822,7 +4062,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -3852,7 +4092,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +4104,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +4117,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -3898,16 +4138,14 @@ func (x *LeaderRecord) GetAddress() string {
 type NotLeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent: nobody leads.
-	Leader *LeaderRecord `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
-	// Who holds the Kubernetes Lease that this coordinator waits for; empty: nobody, or a coordinator.
-	Holder        string `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
+	Leader        *LeaderRecord `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3919,7 +4157,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3932,7 +4170,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -3940,13 +4178,6 @@ func (x *NotLeader) GetLeader() *LeaderRecord {
 		return x.Leader
 	}
 	return nil
-}
-
-func (x *NotLeader) GetHolder() string {
-	if x != nil {
-		return x.Holder
-	}
-	return ""
 }
 
 // QueueEntry is what the journal keeps of a pending pod, beside its object.
@@ -3977,7 +4208,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4220,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4233,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -4162,14 +4393,15 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\tin_use_by\x18\x05 \x03(\tR\ainUseBy\"s\n" +
 	"\x13ListDevicesResponse\x125\n" +
 	"\adevices\x18\x01 \x03(\v2\x1b.shardsched.v1.DeviceStatusR\adevices\x12%\n" +
-	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\x90\x01\n" +
+	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\xa4\x01\n" +
 	"\x0eExplainRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03top\x18\x03 \x01(\rR\x03top\x12\x1d\n" +
 	"\n" +
 	"node_names\x18\x04 \x03(\tR\tnodeNames\x12\x1b\n" +
-	"\tall_nodes\x18\x05 \x01(\bR\ballNodes\"o\n" +
+	"\tall_nodes\x18\x05 \x01(\bR\ballNodes\x12\x12\n" +
+	"\x04kind\x18\x06 \x01(\tR\x04kind\"o\n" +
 	"\vPluginScore\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x10\n" +
 	"\x03raw\x18\x02 \x01(\x03R\x03raw\x12\x1e\n" +
@@ -4213,7 +4445,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x14\n" +
 	"\x05nodes\x18\x04 \x01(\rR\x05nodes\x12\x18\n" +
-	"\adevices\x18\x05 \x01(\x04R\adevices\"\xb9\x05\n" +
+	"\adevices\x18\x05 \x01(\x04R\adevices\"\xe7\x06\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\bdecision\x18\x02 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12\x14\n" +
@@ -4232,7 +4464,12 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x11verdicts_left_out\x18\x0e \x01(\rR\x0fverdictsLeftOut\x12:\n" +
 	"\tshortages\x18\x0f \x03(\v2\x1c.shardsched.v1.ShortageCountR\tshortages\x12,\n" +
 	"\x06causes\x18\x10 \x03(\v2\x14.shardsched.v1.CauseR\x06causes\x12\x1b\n" +
-	"\tnot_asked\x18\x11 \x03(\tR\bnotAsked\"\x97\x01\n" +
+	"\tnot_asked\x18\x11 \x03(\tR\bnotAsked\x12.\n" +
+	"\x04gone\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\x12\x1a\n" +
+	"\bworkload\x18\x13 \x01(\tR\bworkload\x12\x10\n" +
+	"\x03pod\x18\x14 \x01(\tR\x03pod\x12#\n" +
+	"\rworkload_pods\x18\x15 \x01(\rR\fworkloadPods\x12)\n" +
+	"\x10workload_pending\x18\x16 \x01(\rR\x0fworkloadPending\"\x97\x01\n" +
 	"\x05Cause\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x16\n" +
@@ -4256,7 +4493,20 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x06groups\x18\x01 \x03(\v2\x1b.shardsched.v1.PendingGroupR\x06groups\x12\x12\n" +
 	"\x04pods\x18\x02 \x01(\x04R\x04pods\x12\"\n" +
 	"\rpods_left_out\x18\x03 \x01(\x04R\vpodsLeftOut\x12\x14\n" +
-	"\x05nodes\x18\x04 \x01(\rR\x05nodes\"\xd5\x01\n" +
+	"\x05nodes\x18\x04 \x01(\rR\x05nodes\"(\n" +
+	"\x12ExplainNodeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"h\n" +
+	"\n" +
+	"NodeAmount\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12 \n" +
+	"\vallocatable\x18\x02 \x01(\x03R\vallocatable\x12\x1c\n" +
+	"\trequested\x18\x03 \x01(\x03R\trequested\"\xab\x01\n" +
+	"\x13ExplainNodeResponse\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
+	"\aamounts\x18\x02 \x03(\v2\x19.shardsched.v1.NodeAmountR\aamounts\x12\x1b\n" +
+	"\tkeeps_off\x18\x03 \x03(\tR\bkeepsOff\x12\x12\n" +
+	"\x04pods\x18\x04 \x01(\rR\x04pods\x12\x1a\n" +
+	"\bstranded\x18\x05 \x03(\tR\bstranded\"\xd5\x01\n" +
 	"\fPastDecision\x123\n" +
 	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
@@ -4362,10 +4612,9 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\ais_self\x18\x02 \x01(\bR\x06isSelf\"8\n" +
 	"\fLeaderRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"X\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"@\n" +
 	"\tNotLeader\x123\n" +
-	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\x12\x16\n" +
-	"\x06holder\x18\x02 \x01(\tR\x06holder\"\xa4\x03\n" +
+	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\"\xa4\x03\n" +
 	"\n" +
 	"QueueEntry\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x1a\n" +
@@ -4390,7 +4639,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x1cWATCH_EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCH_EVENT_TYPE_ADDED\x10\x01\x12\x1d\n" +
 	"\x19WATCH_EVENT_TYPE_MODIFIED\x10\x02\x12\x1c\n" +
-	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\xfb\x06\n" +
+	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\xd1\a\n" +
 	"\x10SchedulerService\x12B\n" +
 	"\x05Apply\x12\x1b.shardsched.v1.ApplyRequest\x1a\x1c.shardsched.v1.ApplyResponse\x12E\n" +
 	"\x06Delete\x12\x1c.shardsched.v1.DeleteRequest\x1a\x1d.shardsched.v1.DeleteResponse\x12T\n" +
@@ -4401,6 +4650,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"ListShards\x12 .shardsched.v1.ListShardsRequest\x1a!.shardsched.v1.ListShardsResponse\x12T\n" +
 	"\vListDevices\x12!.shardsched.v1.ListDevicesRequest\x1a\".shardsched.v1.ListDevicesResponse\x12H\n" +
 	"\aExplain\x12\x1d.shardsched.v1.ExplainRequest\x1a\x1e.shardsched.v1.ExplainResponse\x12T\n" +
+	"\vExplainNode\x12!.shardsched.v1.ExplainNodeRequest\x1a\".shardsched.v1.ExplainNodeResponse\x12T\n" +
 	"\vListPending\x12!.shardsched.v1.ListPendingRequest\x1a\".shardsched.v1.ListPendingResponse\x12Q\n" +
 	"\n" +
 	"GetSummary\x12 .shardsched.v1.GetSummaryRequest\x1a!.shardsched.v1.GetSummaryResponse\x12N\n" +
@@ -4419,7 +4669,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -4456,30 +4706,33 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*ListPendingRequest)(nil),    // 32: shardsched.v1.ListPendingRequest
 	(*PendingGroup)(nil),          // 33: shardsched.v1.PendingGroup
 	(*ListPendingResponse)(nil),   // 34: shardsched.v1.ListPendingResponse
-	(*PastDecision)(nil),          // 35: shardsched.v1.PastDecision
-	(*Waits)(nil),                 // 36: shardsched.v1.Waits
-	(*PluginWaits)(nil),           // 37: shardsched.v1.PluginWaits
-	(*NodeVerdict)(nil),           // 38: shardsched.v1.NodeVerdict
-	(*Decision)(nil),              // 39: shardsched.v1.Decision
-	(*ClaimDevices)(nil),          // 40: shardsched.v1.ClaimDevices
-	(*GetSummaryRequest)(nil),     // 41: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 42: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 43: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 44: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 45: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 46: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 47: shardsched.v1.Summary
-	(*Tuning)(nil),                // 48: shardsched.v1.Tuning
-	(*Way)(nil),                   // 49: shardsched.v1.Way
-	(*DriverDevices)(nil),         // 50: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),      // 51: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 52: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 53: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 54: shardsched.v1.NotLeader
-	(*QueueEntry)(nil),            // 55: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 57: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 58: shardsched.v1.ReasonCount
+	(*ExplainNodeRequest)(nil),    // 35: shardsched.v1.ExplainNodeRequest
+	(*NodeAmount)(nil),            // 36: shardsched.v1.NodeAmount
+	(*ExplainNodeResponse)(nil),   // 37: shardsched.v1.ExplainNodeResponse
+	(*PastDecision)(nil),          // 38: shardsched.v1.PastDecision
+	(*Waits)(nil),                 // 39: shardsched.v1.Waits
+	(*PluginWaits)(nil),           // 40: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),           // 41: shardsched.v1.NodeVerdict
+	(*Decision)(nil),              // 42: shardsched.v1.Decision
+	(*ClaimDevices)(nil),          // 43: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),     // 44: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 45: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),             // 46: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),         // 47: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),         // 48: shardsched.v1.PendingReason
+	(*Utilisation)(nil),           // 49: shardsched.v1.Utilisation
+	(*Summary)(nil),               // 50: shardsched.v1.Summary
+	(*Tuning)(nil),                // 51: shardsched.v1.Tuning
+	(*Way)(nil),                   // 52: shardsched.v1.Way
+	(*DriverDevices)(nil),         // 53: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),      // 54: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 55: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 56: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 57: shardsched.v1.NotLeader
+	(*QueueEntry)(nil),            // 58: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 61: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -4490,8 +4743,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	56, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	57, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	59, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	60, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -4499,75 +4752,79 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	26, // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
 	27, // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
 	28, // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
-	39, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	42, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	24, // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	58, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	61, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	25, // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	35, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	36, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	38, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	38, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	39, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	41, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	29, // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
 	31, // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	31, // 26: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	57, // 27: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
-	33, // 28: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
-	39, // 29: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	57, // 30: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
-	24, // 31: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	37, // 32: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	57, // 33: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	57, // 34: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	24, // 35: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	25, // 36: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	40, // 37: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	47, // 38: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	56, // 39: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	56, // 40: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	56, // 41: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	43, // 42: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	56, // 43: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	56, // 44: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	43, // 45: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	45, // 46: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	44, // 47: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 48: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	46, // 49: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	50, // 50: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	48, // 51: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
-	49, // 52: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	56, // 53: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
-	53, // 54: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	53, // 55: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	57, // 56: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	57, // 57: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	57, // 58: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 59: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 60: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 61: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 62: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 63: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 64: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 65: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	22, // 66: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	32, // 67: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
-	41, // 68: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	51, // 69: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 70: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 71: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 72: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 73: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 74: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 75: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	21, // 76: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	30, // 77: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	34, // 78: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
-	42, // 79: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	52, // 80: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	70, // [70:81] is the sub-list for method output_type
-	59, // [59:70] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	60, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	31, // 27: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
+	60, // 28: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	33, // 29: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
+	36, // 30: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
+	42, // 31: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	60, // 32: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	24, // 33: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	40, // 34: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	60, // 35: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	60, // 36: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	24, // 37: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	25, // 38: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	43, // 39: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	50, // 40: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	59, // 41: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	59, // 42: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	59, // 43: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	46, // 44: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	59, // 45: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	59, // 46: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	46, // 47: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	48, // 48: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	47, // 49: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14, // 50: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	49, // 51: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	53, // 52: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	51, // 53: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
+	52, // 54: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
+	59, // 55: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	56, // 56: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	56, // 57: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	60, // 58: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	60, // 59: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	60, // 60: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 61: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 62: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 63: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 64: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 65: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 66: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 67: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	22, // 68: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	35, // 69: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
+	32, // 70: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	44, // 71: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	54, // 72: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 73: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 74: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 75: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 76: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 77: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 78: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	21, // 79: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	30, // 80: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	37, // 81: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
+	34, // 82: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	45, // 83: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	55, // 84: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	73, // [73:85] is the sub-list for method output_type
+	61, // [61:73] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -4582,7 +4839,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   54,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	SchedulerService_ListShards_FullMethodName  = "/shardsched.v1.SchedulerService/ListShards"
 	SchedulerService_ListDevices_FullMethodName = "/shardsched.v1.SchedulerService/ListDevices"
 	SchedulerService_Explain_FullMethodName     = "/shardsched.v1.SchedulerService/Explain"
+	SchedulerService_ExplainNode_FullMethodName = "/shardsched.v1.SchedulerService/ExplainNode"
 	SchedulerService_ListPending_FullMethodName = "/shardsched.v1.SchedulerService/ListPending"
 	SchedulerService_GetSummary_FullMethodName  = "/shardsched.v1.SchedulerService/GetSummary"
 	SchedulerService_GetLeader_FullMethodName   = "/shardsched.v1.SchedulerService/GetLeader"
@@ -58,6 +59,8 @@ type SchedulerServiceClient interface {
 	ListDevices(ctx context.Context, in *ListDevicesRequest, opts ...grpc.CallOption) (*ListDevicesResponse, error)
 	// Explain tells why a pod is where it is, or why it is nowhere.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
+	// ExplainNode tells what a node has left.
+	ExplainNode(ctx context.Context, in *ExplainNodeRequest, opts ...grpc.CallOption) (*ExplainNodeResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
@@ -163,6 +166,16 @@ func (c *schedulerServiceClient) Explain(ctx context.Context, in *ExplainRequest
 	return out, nil
 }
 
+func (c *schedulerServiceClient) ExplainNode(ctx context.Context, in *ExplainNodeRequest, opts ...grpc.CallOption) (*ExplainNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainNodeResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ExplainNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListPendingResponse)
@@ -217,6 +230,8 @@ type SchedulerServiceServer interface {
 	ListDevices(context.Context, *ListDevicesRequest) (*ListDevicesResponse, error)
 	// Explain tells why a pod is where it is, or why it is nowhere.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
+	// ExplainNode tells what a node has left.
+	ExplainNode(context.Context, *ExplainNodeRequest) (*ExplainNodeResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
@@ -256,6 +271,9 @@ func (UnimplementedSchedulerServiceServer) ListDevices(context.Context, *ListDev
 }
 func (UnimplementedSchedulerServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ExplainNode(context.Context, *ExplainNodeRequest) (*ExplainNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainNode not implemented")
 }
 func (UnimplementedSchedulerServiceServer) ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListPending not implemented")
@@ -424,6 +442,24 @@ func _SchedulerService_Explain_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_ExplainNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ExplainNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ExplainNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ExplainNode(ctx, req.(*ExplainNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_ListPending_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListPendingRequest)
 	if err := dec(in); err != nil {
@@ -512,6 +548,10 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Explain",
 			Handler:    _SchedulerService_Explain_Handler,
+		},
+		{
+			MethodName: "ExplainNode",
+			Handler:    _SchedulerService_ExplainNode_Handler,
 		},
 		{
 			MethodName: "ListPending",

@@ -131,11 +131,17 @@ func (x *ExplainRequest) Validate() error {
 	if err := path("name", x.GetName()); err != nil {
 		return err
 	}
+	if err := text("kind", x.GetKind(), maxText); err != nil {
+		return err
+	}
 	if err := nodeNames(x.GetNodeNames()); err != nil {
 		return err
 	}
 	return within("top", int64(x.GetTop()), 0, maxTop)
 }
+
+// Validate checks the node's name.
+func (x *ExplainNodeRequest) Validate() error { return path("name", x.GetName()) }
 
 // Validate checks the namespace.
 func (x *ListPendingRequest) Validate() error { return optionalPath("namespace", x.GetNamespace()) }

@@ -1,0 +1,403 @@
+package whatif
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
+	"github.com/shardsched/shardsched/internal/testkit/build"
+)
+
+var (
+	changes = flag.Int("changes", 8, "to make and to hold against simulate")
+	seed    = flag.Uint64("seed", 1, "of the changes")
+)
+
+const (
+	nodes     = 6
+	slots     = 4 // of a node, beside its daemon
+	namespace = "default"
+	// quiet is for how long nothing may happen before a change counts as over: longer than a pod's backoff.
+	quiet = 3 * time.Second
+)
+
+// cluster is the real one.
+type cluster struct {
+	*testbed.Cluster
+	random  *rand.Rand
+	program string
+	dir     string
+	made    int // workloads
+}
+
+// outcome is what has become of a workload: pods with a node, without, and of another template than its newest.
+type outcome struct{ Placed, Pending, Old int }
+
+func TestSimulateTellsWhatBecomesOfAChange(t *testing.T) {
+	t.Logf("seed %d, %d changes", *seed, *changes)
+	c := &cluster{Cluster: testbed.New(t, testbed.Config{NoAudit: true}), random: rand.New(rand.NewPCG(*seed, 16)), dir: t.TempDir()}
+	program, err := c.Shardsched(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.program = program
+	c.Controllers("deployment", "replicaset", "statefulset", "daemonset", "garbagecollector", "disruption", "kubelet")
+	c.Coordinator(testbed.Scheduler{})
+	c.fill()
+	c.settle()
+	kinds := map[string]int{}
+	for i := range *changes {
+		x := c.draw()
+		kinds[x.kind]++
+		dump, before := c.dump(i), c.outcomes()
+		want, told := c.simulate(i, dump, x, before)
+		stays := x.make(c)
+		got := c.settle()
+		if !maps.Equal(got, want) || stays != told.stays() {
+			t.Errorf("change %d, %s: got %v and %t for pods that a drain leaves; simulate says %v and %t\nbefore: %v", i, x, got, stays, want,
+				told.stays(), before)
+		}
+		c.relieve(x)
+	}
+	t.Logf("changes: %v", kinds)
+}
+
+// fill makes the cluster that changes are made to.
+func (c *cluster) fill() {
+	var all []runtime.Object
+	for i := range nodes {
+		name := fmt.Sprintf("node-%d", i)
+		all = append(all, build.Node(name).CPU(fmt.Sprintf("%d100m", slots)).Memory("32Gi").Label(v1.LabelHostname, name).
+			Zone(fmt.Sprintf("zone-%d", i%3)).Obj())
+	}
+	all = append(all, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000},
+		budget("one", nil, new(intstr.FromInt32(1))), budget("two", new(intstr.FromString("50%")), nil))
+	c.CreateAll(all...)
+	for _, w := range []runtime.Object{deployment("one", 5, ""), deployment("two", 4, ""), statefulSet("set", 3), daemonSet()} {
+		c.put(w)
+	}
+}
+
+func budget(app string, least, most *intstr.IntOrString) *policyv1.PodDisruptionBudget {
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: namespace}}
+	b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+	b.Spec.MinAvailable, b.Spec.MaxUnavailable = least, most
+	return b
+}
+
+func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: namespace} }
+
+func template(app, cpu, class string) (*metav1.LabelSelector, v1.PodTemplateSpec) {
+	labels := map[string]string{"app": app}
+	t := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+	p := build.Pod(app).CPU(cpu).Obj()
+	p.Spec.Containers[0].Image = "image:1"
+	t.Spec.Containers, t.Spec.PriorityClassName = p.Spec.Containers, class
+	return &metav1.LabelSelector{MatchLabels: labels}, t
+}
+
+func deployment(name string, replicas int32, class string) *appsv1.Deployment {
+	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta(name)}
+	d.Spec.Selector, d.Spec.Template = template(name, "1", class)
+	d.Spec.Replicas = &replicas
+	return d
+}
+
+func statefulSet(name string, replicas int32) *appsv1.StatefulSet {
+	s := &appsv1.StatefulSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, ObjectMeta: meta(name)}
+	s.Spec.Selector, s.Spec.Template = template(name, "1", "")
+	s.Spec.Replicas, s.Spec.ServiceName = &replicas, name
+	return s
+}
+
+func daemonSet() *appsv1.DaemonSet {
+	d := &appsv1.DaemonSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"}, ObjectMeta: meta("daemon")}
+	d.Spec.Selector, d.Spec.Template = template("daemon", "100m", "high")
+	return d
+}
+
+// put creates a workload, or gives the one that is there the spec.
+func (c *cluster) put(obj runtime.Object) {
+	c.T.Helper()
+	apps := c.Admin.AppsV1()
+	for {
+		var err error
+		ctx := c.Context()
+		switch w := obj.(type) {
+		case *appsv1.Deployment:
+			if now, e := apps.Deployments(namespace).Get(ctx, w.Name, metav1.GetOptions{}); e == nil {
+				now.Spec = w.Spec
+				_, err = apps.Deployments(namespace).Update(ctx, now, metav1.UpdateOptions{})
+			} else {
+				_, err = apps.Deployments(namespace).Create(ctx, w, metav1.CreateOptions{})
+			}
+		case *appsv1.StatefulSet:
+			if now, e := apps.StatefulSets(namespace).Get(ctx, w.Name, metav1.GetOptions{}); e == nil {
+				now.Spec = w.Spec
+				_, err = apps.StatefulSets(namespace).Update(ctx, now, metav1.UpdateOptions{})
+			} else {
+				_, err = apps.StatefulSets(namespace).Create(ctx, w, metav1.CreateOptions{})
+			}
+		case *appsv1.DaemonSet:
+			if now, e := apps.DaemonSets(namespace).Get(ctx, w.Name, metav1.GetOptions{}); e == nil {
+				now.Spec = w.Spec
+				_, err = apps.DaemonSets(namespace).Update(ctx, now, metav1.UpdateOptions{})
+			} else {
+				_, err = apps.DaemonSets(namespace).Create(ctx, w, metav1.CreateOptions{})
+			}
+		}
+		if err == nil {
+			return
+		}
+		if !apierrors.IsConflict(err) {
+			c.T.Fatal(err)
+		}
+	}
+}
+
+func (c *cluster) must(err error) {
+	c.T.Helper()
+	if err != nil {
+		c.T.Fatal(err)
+	}
+}
+
+// lists are what a dump holds, and what outcomes are read from.
+func (c *cluster) lists() (all []runtime.Object, named map[string]runtime.Object) {
+	c.T.Helper()
+	ctx, core, apps, every := c.Context(), c.Admin.CoreV1(), c.Admin.AppsV1(), metav1.ListOptions{}
+	named = map[string]runtime.Object{}
+	add := func(kind, version string, obj runtime.Object) {
+		obj.GetObjectKind().SetGroupVersionKind(schemaOf(version, kind))
+		all = append(all, obj)
+		named[kind+"/"+obj.(metav1.Object).GetName()] = obj
+	}
+	nodes, err := core.Nodes().List(ctx, every)
+	c.must(err)
+	for i := range nodes.Items {
+		add("Node", "v1", &nodes.Items[i])
+	}
+	pods, err := core.Pods(namespace).List(ctx, every)
+	c.must(err)
+	for i := range pods.Items {
+		add("Pod", "v1", &pods.Items[i])
+	}
+	deployments, err := apps.Deployments(namespace).List(ctx, every)
+	c.must(err)
+	for i := range deployments.Items {
+		add("Deployment", "apps/v1", &deployments.Items[i])
+	}
+	sets, err := apps.ReplicaSets(namespace).List(ctx, every)
+	c.must(err)
+	for i := range sets.Items {
+		add("ReplicaSet", "apps/v1", &sets.Items[i])
+	}
+	stateful, err := apps.StatefulSets(namespace).List(ctx, every)
+	c.must(err)
+	for i := range stateful.Items {
+		add("StatefulSet", "apps/v1", &stateful.Items[i])
+	}
+	daemons, err := apps.DaemonSets(namespace).List(ctx, every)
+	c.must(err)
+	for i := range daemons.Items {
+		add("DaemonSet", "apps/v1", &daemons.Items[i])
+	}
+	budgets, err := c.Admin.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, every)
+	c.must(err)
+	for i := range budgets.Items {
+		add("PodDisruptionBudget", "policy/v1", &budgets.Items[i])
+	}
+	classes, err := c.Admin.SchedulingV1().PriorityClasses().List(ctx, every)
+	c.must(err)
+	for i := range classes.Items {
+		add("PriorityClass", "scheduling.k8s.io/v1", &classes.Items[i])
+	}
+	return all, named
+}
+
+// dump writes what `kubectl get -o json` would.
+func (c *cluster) dump(i int) string {
+	all, _ := c.lists()
+	return c.write(fmt.Sprintf("cluster-%d.json", i), map[string]any{"apiVersion": "v1", "kind": "List", "items": all})
+}
+
+func (c *cluster) write(name string, content any) string {
+	c.T.Helper()
+	text, err := json.Marshal(content)
+	c.must(err)
+	file := filepath.Join(c.dir, name)
+	c.must(os.WriteFile(file, text, 0o600))
+	return file
+}
+
+// outcomes are the workloads', by their label app. Those that have no pods are left out.
+func (c *cluster) outcomes() map[string]outcome {
+	all, named := c.lists()
+	return outcomesOf(all, named)
+}
+
+func outcomesOf(all []runtime.Object, named map[string]runtime.Object) map[string]outcome {
+	out := map[string]outcome{}
+	for _, obj := range all {
+		p, ok := obj.(*v1.Pod)
+		if !ok {
+			continue
+		}
+		app := p.Labels["app"]
+		o := out[app]
+		if p.Spec.NodeName != "" {
+			o.Placed++
+		} else {
+			o.Pending++
+		}
+		if image := imageOf(named, app); image != "" && p.Spec.Containers[0].Image != image {
+			o.Old++
+		}
+		out[app] = o
+	}
+	return out
+}
+
+// imageOf is that of a workload's template.
+func imageOf(named map[string]runtime.Object, app string) string {
+	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
+		switch w := named[kind+"/"+app].(type) {
+		case *appsv1.Deployment:
+			return w.Spec.Template.Spec.Containers[0].Image
+		case *appsv1.StatefulSet:
+			return w.Spec.Template.Spec.Containers[0].Image
+		case *appsv1.DaemonSet:
+			return w.Spec.Template.Spec.Containers[0].Image
+		}
+	}
+	return ""
+}
+
+// settle waits until nothing happens any more, and returns what has become of all workloads.
+func (c *cluster) settle() map[string]outcome {
+	c.T.Helper()
+	deadline := c.Context()
+	last, since := "", time.Now()
+	for {
+		all, named := c.lists()
+		now := ""
+		moving := false
+		for _, obj := range all {
+			m := obj.(metav1.Object)
+			now += string(m.GetUID()) + m.GetResourceVersion() + " "
+			moving = moving || isMoving(obj)
+		}
+		if now != last || moving {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) > quiet {
+			return outcomesOf(all, named)
+		}
+		select {
+		case <-deadline.Done():
+			c.T.Fatalf("the cluster does not come to rest: %v", outcomesOf(all, named))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// isMoving tells whether an object is about to change.
+func isMoving(obj runtime.Object) bool {
+	switch obj := obj.(type) {
+	case *v1.Pod:
+		return obj.DeletionTimestamp != nil || obj.Spec.NodeName != "" && obj.Status.Phase != v1.PodRunning ||
+			obj.Spec.NodeName == "" && !testbed.IsUnschedulable(obj)
+	case *appsv1.Deployment:
+		return obj.Status.ObservedGeneration < obj.Generation
+	case *appsv1.ReplicaSet:
+		return obj.Status.ObservedGeneration < obj.Generation || obj.Status.Replicas != *obj.Spec.Replicas
+	case *appsv1.StatefulSet:
+		return obj.Status.ObservedGeneration < obj.Generation
+	case *appsv1.DaemonSet:
+		return obj.Status.ObservedGeneration < obj.Generation
+	}
+	return false
+}
+
+// pair is a number before and after.
+type pair struct{ Before, After int }
+
+// answer is what is looked at of simulate's.
+type answer struct {
+	Change, Others []struct {
+		Name            string
+		What            string
+		Placed, Pending pair
+		Rollout         *struct{ Old int }
+		Pods            []struct{ Node string }
+	}
+	Drains []struct {
+		Left []struct{ Pod, Why string }
+	}
+}
+
+func (a *answer) stays() bool {
+	for _, d := range a.Drains {
+		if len(d.Left) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// simulate asks what becomes of the workloads: those that it does not tell of stay as they are.
+func (c *cluster) simulate(i int, dump string, x *change, before map[string]outcome) (map[string]outcome, *answer) {
+	c.T.Helper()
+	args := append([]string{"simulate", "-f", dump, "-o", "json"}, x.flags...)
+	if x.object != nil {
+		args = append(args, "-f", c.write(fmt.Sprintf("change-%d.json", i), x.object))
+	}
+	ctx, cancel := context.WithTimeout(c.T.Context(), testbed.Patience)
+	defer cancel()
+	run := exec.CommandContext(ctx, c.program, args...)
+	var errs bytes.Buffer
+	run.Stderr = &errs
+	out, err := run.Output()
+	if failed := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &failed) || failed.ExitCode() != 2) {
+		c.T.Fatalf("%v: %v\n%s", args, err, errs.String())
+	}
+	var a answer
+	c.must(json.Unmarshal(out, &a))
+	want := maps.Clone(before)
+	for _, w := range slices.Concat(a.Change, a.Others) {
+		o := outcome{Placed: w.Placed.After, Pending: w.Pending.After}
+		if w.Rollout != nil {
+			o.Old = w.Rollout.Old
+		}
+		if want[w.Name] = o; o.Placed+o.Pending == 0 {
+			delete(want, w.Name)
+		}
+	}
+	return want, &a
+}
+
+func schemaOf(version, kind string) schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(version, kind)
+}

@@ -1,0 +1,387 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/cmd/internal/whatif"
+	"github.com/shardsched/shardsched/cmd/internal/workload"
+	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// errPends says that something of a change has no place.
+var errPends = errors.New("not all of the change is placed")
+
+// drive leads a simulated cluster from what is there through a change, beside its scheduler.
+type drive struct {
+	cluster *whatif.Cluster
+	change  whatif.Change
+	deliver func([]objects.Event)
+	// explain is a pod, namespace/name, to be explained in the end; empty: none.
+	explain     string
+	explanation *pb.ExplainResponse
+	report      *whatif.Report
+	// log is the scheduler's. It is not to tell of preemptions: the report does.
+	log klog.Logger
+
+	mu sync.Mutex
+	// seen is what the scheduler has told since the cluster was told.
+	seen []func()
+}
+
+// begin is what the scheduler begins with.
+func (d *drive) begin(s *coordinator.Scheduler) *objects.Snapshot {
+	d.deliver = s.Deliver
+	return d.cluster.Snapshot()
+}
+
+// run takes the cluster through the change. The scheduler is idle.
+func (d *drive) run(ctx context.Context, s *coordinator.Scheduler) error {
+	if err := d.settle(ctx, s); err != nil {
+		return err
+	}
+	d.cluster.Mark()
+	if err := d.cluster.Apply(d.change); err != nil {
+		return err
+	}
+	if err := d.settle(ctx, s); err != nil {
+		return err
+	}
+	d.report = d.cluster.Report()
+	if d.explain == "" {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(d.explain, "/")
+	answer, err := s.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name, Top: 5})
+	if err != nil {
+		return fmt.Errorf("explain pod %s: %w", d.explain, err)
+	}
+	d.explanation = answer
+	return nil
+}
+
+// settle has controllers and scheduler take turns until neither has anything left to do.
+func (d *drive) settle(ctx context.Context, s *coordinator.Scheduler) error {
+	for {
+		d.mu.Lock()
+		seen := d.seen
+		d.seen = nil
+		d.mu.Unlock()
+		for _, tell := range seen {
+			tell()
+		}
+		events := d.cluster.Step()
+		if len(events) == 0 {
+			return nil
+		}
+		s.Deliver(events)
+		if err := s.Idle(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *drive) saw(tell func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen = append(d.seen, tell)
+}
+
+// Scheduled is part of coordinator.Reporter.
+func (d *drive) Scheduled(p *v1.Pod, node string) { d.saw(func() { d.cluster.Bound(p.UID, node) }) }
+
+// Unscheduled is part of coordinator.Reporter.
+func (d *drive) Unscheduled(p *v1.Pod, _, message string, _ *objects.Nominating) {
+	d.saw(func() { d.cluster.Refused(p.UID, message) })
+}
+
+// Preempted is part of coordinator.Reporter.
+func (d *drive) Preempted(*v1.Pod, *v1.Pod, string) {}
+
+// Skipped is part of coordinator.Reporter.
+func (d *drive) Skipped(*v1.Pod) {}
+
+// Abandoned is part of coordinator.Reporter.
+func (d *drive) Abandoned(*v1.Pod, string) {}
+
+// Expected is part of coordinator.Reporter.
+func (d *drive) Expected(*v1.Pod, string) {}
+
+// AwaitsDevices is part of coordinator.Reporter.
+func (d *drive) AwaitsDevices(*v1.Pod, string) {}
+
+// Evict is part of coordinator.Evictor: victims are gone at once.
+func (d *drive) Evict(_ context.Context, e objects.Eviction, done func(error)) {
+	events := make([]objects.Event, 0, len(e.Victims))
+	for _, v := range e.Victims {
+		d.saw(func() { d.cluster.Preempted(v.UID, e.Preemptor) })
+		events = append(events, objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: v})
+	}
+	d.deliver(events)
+	done(nil)
+}
+
+// errorLog leaves out all that is no error.
+type errorLog struct{ *plainLog }
+
+// Enabled is part of logr.LogSink.
+func (errorLog) Enabled(int) bool { return false }
+
+// runWhatIf tells what a change comes to.
+func (o SimulateOptions) runWhatIf(ctx context.Context, s Streams, c *config.Config, in *Input) (err error) {
+	change, err := o.change(s, in)
+	if err != nil {
+		return err
+	}
+	log, err := createDecisionLog(o.Decisions, s.Out)
+	if err != nil {
+		return err
+	}
+	out := s.Out
+	if o.Decisions == "-" {
+		out = s.Err
+	}
+	if err := tellOfExtenders(s.Err, c, o.AskExtenders, in.come()); err != nil {
+		return err
+	}
+	d, err := o.play(ctx, s, c, in, change, log)
+	if err := errors.Join(err, log.Close()); err != nil {
+		return err
+	}
+	if err := o.compare(ctx, s, d, in, change); err != nil {
+		return err
+	}
+	if err := d.print(out, o.Output); err != nil {
+		return err
+	}
+	if !d.report.Placed {
+		return errPends
+	}
+	return nil
+}
+
+// come are the pods that wait for a node, and those that the input's workloads are short of.
+func (in *Input) come() []*v1.Pod {
+	all := slices.Concat(in.Pods, in.Asked.Pods)
+	there := make([]runtime.Object, len(in.Pods))
+	for i, p := range in.Pods {
+		there[i] = p
+	}
+	expander := workload.New(in.Nodes, there)
+	for _, w := range in.Asked.Workloads {
+		all = append(all, expander.Expand(w).Pods...)
+	}
+	return all
+}
+
+// play takes a cluster through a change, under one configuration.
+func (o *SimulateOptions) play(ctx context.Context, s Streams, c *config.Config, in *Input, change whatif.Change,
+	log *observe.DecisionLog) (*drive, error) {
+	d := &drive{change: change, log: logr.New(errorLog{&plainLog{out: &lockedWriter{out: s.Err}, now: time.Now}}),
+		explain: o.explained(), cluster: whatif.New(whatif.Input{Nodes: in.Nodes, Pods: in.Pods, Objects: in.Cluster,
+			Workloads: in.Asked.There, Admit: in.Asked.Admit, Now: time.Now()})}
+	sim := simulation{sharding: o.Sharding, config: c, extenders: o.AskExtenders, plugins: o.plugins, decisions: log,
+		recording: o.Recording, process: o.Process, tracing: o.Tracing, drive: d}
+	progress := newProgress(s, waiting(in.Pods))
+	defer progress.done()
+	_, err := sim.run(ctx, in, progress.update)
+	return d, err
+}
+
+// compare holds the answer against an earlier one, or against that under another configuration.
+func (o *SimulateOptions) compare(ctx context.Context, s Streams, d *drive, in *Input, change whatif.Change) error {
+	switch {
+	case o.Diff != "":
+		f, err := os.Open(o.Diff)
+		if err != nil {
+			return fmt.Errorf("--diff: %w", err)
+		}
+		defer f.Close()
+		other, err := whatif.ReadReport(f)
+		if err != nil {
+			return fmt.Errorf("--diff %s: %w", o.Diff, err)
+		}
+		d.report.Compare(o.Diff, other)
+	case o.CompareConfig != "":
+		second := *o
+		second.Configuration = Configuration{Config: o.CompareConfig, plugins: o.Configuration.plugins}
+		second.Process, second.Recording, second.Explain = Process{}, Recording{}, ""
+		c, err := second.Configuration.load()
+		if err != nil {
+			return err
+		}
+		other, err := second.play(ctx, s, c, in, change, nil)
+		if err != nil {
+			return err
+		}
+		d.report.Compare(o.CompareConfig, other.report)
+	}
+	return nil
+}
+
+// print writes the answer.
+func (d *drive) print(out io.Writer, form string) error {
+	var err error
+	switch form {
+	case "json":
+		err = writeJSON(out, d.report)
+	case "markdown":
+		err = d.report.WriteMarkdown(out)
+	default:
+		err = d.report.WriteTable(out)
+	}
+	if err != nil || d.explanation == nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	return renderExplanation(out, d.explain, d.explanation)
+}
+
+func writeJSON(out io.Writer, x any) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(x)
+}
+
+// changes are the flags that ask for something beside the files.
+func (o *SimulateOptions) changes() (flags []string) {
+	for name, values := range map[string][]string{
+		"--delete": o.Delete, "--drain": o.Drain, "--cordon": o.Cordon, "--remove-node": o.RemoveNodes, "--add-nodes": o.AddNodes,
+	} {
+		if len(values) > 0 {
+			flags = append(flags, name)
+		}
+	}
+	for name, value := range map[string]string{"--explain": o.Explain, "--diff": o.Diff, "--compare-config": o.CompareConfig} {
+		if value != "" {
+			flags = append(flags, name)
+		}
+	}
+	slices.Sort(flags)
+	return flags
+}
+
+// apart is how the input is to be read.
+func (o *SimulateOptions) apart() apart {
+	switch {
+	case len(o.changes()) > 0 || o.Output == "markdown":
+		return apartAlways
+	case o.Objects != "":
+		return apartNever
+	}
+	return apartAuto
+}
+
+// explained is the pod that is to be explained, with its namespace.
+func (o *SimulateOptions) explained() string {
+	if o.Explain == "" || strings.Contains(o.Explain, "/") {
+		return o.Explain
+	}
+	return o.Namespace + "/" + o.Explain
+}
+
+// change is what files and flags ask for.
+func (o *SimulateOptions) change(s Streams, in *Input) (x whatif.Change, err error) {
+	a := in.Asked
+	x = whatif.Change{Workloads: a.Workloads, Pods: a.Pods, Objects: a.Objects, AtOnce: o.Rollout == "replace",
+		Cordon: o.Cordon, Drain: o.Drain, Remove: o.RemoveNodes}
+	for _, text := range o.Delete {
+		key, err := o.workloadKey(text)
+		if err != nil {
+			return x, err
+		}
+		x.Delete = append(x.Delete, key)
+	}
+	names := map[string]bool{}
+	for _, n := range in.Nodes {
+		names[n.Name] = true
+	}
+	for _, text := range o.AddNodes {
+		more, err := o.moreNodes(s, text, names)
+		if err != nil {
+			return x, fmt.Errorf("--add-nodes %s: %w", text, err)
+		}
+		x.Nodes = append(x.Nodes, more...)
+	}
+	return x, nil
+}
+
+// workloadKey reads KIND/NAME and KIND/NAMESPACE/NAME.
+func (o *SimulateOptions) workloadKey(text string) (whatif.Key, error) {
+	parts := strings.Split(text, "/")
+	if len(parts) == 2 {
+		parts = []string{parts[0], o.Namespace, parts[1]}
+	}
+	kinds := map[string]string{
+		"deployment": "Deployment", "deploy": "Deployment", "statefulset": "StatefulSet", "sts": "StatefulSet", "daemonset": "DaemonSet",
+		"ds": "DaemonSet", "replicaset": "ReplicaSet", "rs": "ReplicaSet", "replicationcontroller": "ReplicationController",
+		"rc": "ReplicationController", "job": "Job", "pod": "Pod", "po": "Pod",
+	}
+	word := strings.ToLower(parts[0])
+	kind := kinds[word]
+	if kind == "" {
+		kind = kinds[strings.TrimSuffix(word, "s")]
+	}
+	if len(parts) != 3 || kind == "" || parts[1] == "" || parts[2] == "" {
+		return whatif.Key{}, fmt.Errorf("--delete %s: expected KIND/NAME or KIND/NAMESPACE/NAME of a deployment, statefulset, daemonset, "+
+			"replicaset, replicationcontroller, job or pod", text)
+	}
+	return whatif.Key{Kind: kind, Namespace: parts[1], Name: parts[2]}, nil
+}
+
+// maxAddedNodes bounds what one --add-nodes makes.
+const maxAddedNodes = 100_000
+
+// moreNodes makes nodes as a file's, under names that are not taken.
+func (o *SimulateOptions) moreNodes(s Streams, text string, taken map[string]bool) ([]*v1.Node, error) {
+	number, path, ok := strings.Cut(text, "=")
+	count, err := strconv.Atoi(number)
+	if !ok || err != nil || count < 1 || count > maxAddedNodes {
+		return nil, fmt.Errorf("expected COUNT=FILE, with a number from 1 to %d", maxAddedNodes)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	in, err := readInput(s, inputRequest{Paths: []string{path}, SkipInvalid: o.SkipInvalid})
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Nodes) != 1 {
+		return nil, fmt.Errorf("%s holds %d nodes, expected one to make others like it", path, len(in.Nodes))
+	}
+	var nodes []*v1.Node
+	for i := 1; len(nodes) < count; i++ {
+		n := in.Nodes[0].DeepCopy()
+		n.Name = fmt.Sprintf("%s-%d", n.Name, i)
+		if taken[n.Name] {
+			continue
+		}
+		taken[n.Name] = true
+		n.UID, n.ResourceVersion, n.Spec.ProviderID = workload.UID("Node", "", n.Name), "", ""
+		if n.Labels == nil {
+			n.Labels = map[string]string{}
+		}
+		n.Labels[v1.LabelHostname] = n.Name
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}

@@ -1,0 +1,114 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/internal/testkit/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Of a workload the pod is explained that is worst off: one that waits before one that is placed.
+func TestAWorkloadIsExplainedByItsWorstPod(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 2}, 0)
+	defer x.fanout.Close()
+	of := func(name, node, cpu string) *v1.Pod {
+		b := build.Pod(name).Label("pod-template-hash", "5d4f").Owner("apps/v1", "ReplicaSet", "web-5d4f").CPU(cpu)
+		if node != "" {
+			b = b.Node(node)
+		}
+		return b.Obj()
+	}
+	x.Load(&objects.Snapshot{
+		Nodes: nodesOf("8", "a", "b"),
+		Pods:  append(manyPods(2*podsAtOnce, "a"), of("placed", "a", "0"), of("fits", "", "1"), of("large", "", "9")),
+	}, nil)
+	x.turn(t)
+	explain := func(kind, name string) (*pb.ExplainResponse, error) {
+		req := &pb.ExplainRequest{Namespace: "default", Kind: kind, Name: name}
+		out, err := x.explainNow(req)
+		if req.Kind != kind || req.Name != name {
+			t.Errorf("the request was written to: %v", req)
+		}
+		return out, err
+	}
+	for kind, name := range map[string]string{"Deployment": "web", "ReplicaSet": "web-5d4f"} {
+		out, err := explain(kind, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Workload != kind+" default/"+name || out.Pod != "default/large" || out.WorkloadPods != 3 || out.WorkloadPending != 1 || len(out.Causes) != 1 {
+			t.Errorf("got %s of %q, %d pods, %d pending, causes %v; want large of 3, 1 pending", out.Pod, out.Workload, out.WorkloadPods, out.WorkloadPending, out.Causes)
+		}
+	}
+	if _, err := explain("StatefulSet", "web"); status.Code(err) != codes.NotFound {
+		t.Errorf("a workload without pods: got %v, want NOT_FOUND", err)
+	}
+	x.podGone(of("large", "", "9"))
+	if out, err := explain("Deployment", "web"); err != nil || out.WorkloadPending != 0 || out.Node == "" {
+		t.Errorf("all placed: got %v, %v; want one that has a node", out, err)
+	}
+}
+
+func TestANodeIsExplained(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 2}, 0)
+	defer x.fanout.Close()
+	x.Load(&objects.Snapshot{
+		Nodes: []*v1.Node{build.Node("a").CPU("8").Memory("8Gi").Resource("gpu.example.com/gpu", "4").Taint("x=y:NoSchedule").Unschedulable().Obj()},
+		Pods:  []*v1.Pod{build.Pod("p").Node("a").CPU("2").Memory("4Gi").Obj(), build.Pod("q").Node("a").CPU("500m").Memory("4Gi").Obj()},
+	}, nil)
+	explain := func(name string) (*pb.ExplainNodeResponse, error) {
+		e := observe.NewNodeExplanation(name, x.forWords())
+		for !e.Read().Step() {
+		}
+		e.Read().End()
+		return e.Answer()
+	}
+	out, err := explain("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var amounts []string
+	for _, a := range out.Amounts {
+		amounts = append(amounts, strings.Join(strings.Fields(a.String()), " "))
+	}
+	if len(amounts) != 4 || out.Amounts[0].Resource != "cpu" || out.Amounts[0].Allocatable != 8000 || out.Amounts[0].Requested != 2500 || out.Pods != 2 {
+		t.Errorf("got %q of %d pods, want cpu first, 2500 of 8000 requested", amounts, out.Pods)
+	}
+	wantLines(t, "keeps off", out.KeepsOff, "cordoned (spec.unschedulable)", "taint x=y:NoSchedule")
+	wantLines(t, "stranded", out.Stranded, "69 % of cpu: memory is used up", "100 % of gpu.example.com/gpu: memory is used up")
+	if _, err := explain("none"); status.Code(err) != codes.NotFound {
+		t.Errorf("a node that is not there: got %v, want NOT_FOUND", err)
+	}
+}
+
+// A pod that was deleted, and one that had to make room, can be asked about afterwards.
+func TestPodsThatAreGoneAreExplained(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 1, Profiles: withPreemption()}, 0)
+	defer x.fanout.Close()
+	x.Load(&objects.Snapshot{
+		Nodes: nodesOf("4", "a"),
+		Pods:  []*v1.Pod{build.Pod("low").CPU("4").Obj()},
+	}, nil)
+	x.turn(t)
+	waits := build.Pod("waits").CPU("9").Obj()
+	x.podSet(waits)
+	x.podSet(build.Pod("vip").CPU("4").Priority(10).Obj())
+	x.turn(t)
+	x.podGone(waits)
+	for name, want := range map[string]string{
+		"low":   "preempted by pod default/vip, which has a higher priority, on node a",
+		"waits": "it was deleted, or has ended, before it had a node",
+	} {
+		out, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: name})
+		if err != nil || out.Gone == nil || out.Note != want || len(out.History) == 0 || out.Nodes != 0 {
+			t.Errorf("%s: got %v, %v; want it gone with its decisions, and %q", name, out, err, want)
+		}
+	}
+}
