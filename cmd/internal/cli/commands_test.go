@@ -125,6 +125,30 @@ func (m *memory) ListDevices(_ context.Context, q *pb.ListDevicesRequest) (*pb.L
 	return x.Page()
 }
 
+// ListTraces answers with a trace of one pod.
+func (m *memory) ListTraces(_ context.Context, q *pb.ListTracesRequest) (*pb.ListTracesResponse, error) {
+	if q.GetName() != "" && q.GetName() != "web-1" || q.GetSlow().AsDuration() > 25*time.Millisecond {
+		return &pb.ListTracesResponse{}, nil
+	}
+	span := func(id, parent, name, service string, start, took time.Duration, attributes ...string) *pb.Span {
+		return &pb.Span{
+			Id: id, Parent: parent, Name: name, Service: service, Start: timestamppb.New(at(0).AsTime().Add(start)), Took: durationpb.New(took),
+			Attributes: attributes,
+		}
+	}
+	const ms = time.Millisecond
+	failed := span("5", "3", "shardsched.v1.WorkerService/Evaluate", "shardsched-worker", 8*ms, 2*ms, "shardsched.term=2")
+	failed.Error = "deadline"
+	return &pb.ListTracesResponse{Traces: []*pb.Trace{{Id: "0af7651916cd43dd8448eb211c80319c", Spans: []*pb.Span{
+		span("1", "", "schedule", "shardsched-coordinator", 0, 21*ms, "k8s.pod.name=web-1", "shardsched.score=471"),
+		span("4", "1", "bind", "shardsched-coordinator", 18*ms, 3*ms),
+		span("2", "1", "queue", "shardsched-coordinator", 0, ms),
+		span("3", "1", "fan-out", "shardsched-coordinator", 2*ms, 14*ms, "shardsched.calls=1"),
+		failed,
+		span("6", "lost", "Filter NodeName", "shardsched-worker", 9*ms, 0),
+	}}}}, nil
+}
+
 func (m *memory) ExplainNode(_ context.Context, q *pb.ExplainNodeRequest) (*pb.ExplainNodeResponse, error) {
 	if q.GetName() != "n1" {
 		return nil, status.Errorf(codes.NotFound, "node %s is not known", q.GetName())

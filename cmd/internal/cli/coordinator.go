@@ -90,6 +90,7 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 		defaultCoordinatorHTTP+" with --standalone")
 
 	o.Tracing.AddFlags(o.sets.FlagSet("tracing"))
+	o.Tracing.AddLocalFlag(o.sets.FlagSet("tracing"))
 	theirs := o.Kube.Sets()
 	for _, section := range theirs.Order {
 		o.sets.FlagSet(section).AddFlagSet(theirs.FlagSets[section])

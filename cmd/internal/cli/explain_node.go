@@ -123,7 +123,11 @@ func printNode(w io.Writer, output string, node *pb.ExplainNodeResponse, fits []
 
 func renderNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodeFit, left int) error {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "Node %s has %d pods\n", node.GetNode(), node.GetPods())
+	pods := fmt.Sprintf("%d pods", node.GetPods())
+	if node.GetPods() == 1 {
+		pods = "1 pod"
+	}
+	fmt.Fprintf(b, "Node %s has %s\n", node.GetNode(), pods)
 	for _, text := range node.GetKeepsOff() {
 		fmt.Fprintf(b, "Keeps pods off: %s\n", text)
 	}

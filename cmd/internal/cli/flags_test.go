@@ -153,7 +153,7 @@ func TestFlagsOfOurs(t *testing.T) {
 		"advertise", "cluster", "compare-workers", "data-dir", "decision-log", "embedded-etcd", "embedded-etcd-listen", "embedded-etcd-peer-listen",
 		"etcd-cafile", "etcd-certfile", "etcd-endpoints", "etcd-keyfile", "health-listen", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
 		"shard-replicas", "shards", "standalone", "tls-ca-file", "tls-dns-roles",
-		"tracing-config-file", "tracing-endpoint", "tracing-sampling-rate-per-million", "tracing-slow-threshold",
+		"tracing-config-file", "tracing-endpoint", "tracing-local", "tracing-sampling-rate-per-million", "tracing-slow-threshold",
 	})))
 	if !slices.Equal(got, want) {
 		t.Errorf("flags of ours: want %q, got %q", want, got)

@@ -75,12 +75,12 @@ func (v service) run(ctx context.Context) (err error) {
 	}
 	defer log.Close()
 	record := &pb.LeaderRecord{Id: processID(), Address: advertised(v.advertise, l)}
-	server := api.New(api.Config{Self: record})
 	spans, err := startSpans(ctx, v.tracing, record.Id, registry.process)
 	if err != nil {
 		return err
 	}
 	defer spans.stop()
+	server := api.New(api.Config{Self: record, Traces: spans.kept.List})
 	workers := newLocalWorkers(v.sharding.Workers, v.sharding.Cluster, registry.process, spans.workers)
 	scheduler, err := v.scheduler(log, spans, workers)
 	if err != nil {

@@ -198,7 +198,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	if err := k.serve(base, g, https, ctx.Done()); err != nil {
 		return endGroup(g, err)
 	}
-	server := api.New(api.Config{Self: record})
+	server := api.New(api.Config{Self: record, Traces: spans.kept.List})
 	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, plugins: k.o.plugins, flush: k.o.MaxInUnschedulable,
 		etcd: k.etcd, honour: k.o.honour}
 	g.Go(func() error { return v.serveAPI(base, l, server, callers) })

@@ -23,6 +23,7 @@ const (
 type spans struct {
 	tracer  *tracing.Tracer
 	workers trace.TracerProvider // of the workers in this process
+	kept    *otlp.Kept           // what `shardsched trace` shows
 	stop    func()               // sends what is left
 }
 
@@ -31,6 +32,9 @@ func startSpans(ctx context.Context, o otlp.Options, instance string, r promethe
 	c, err := o.Load()
 	if err != nil {
 		return nil, usageError{err}
+	}
+	if c.Enabled {
+		c.Kept = otlp.NewKept()
 	}
 	tracer, stopTracer, err := c.Coordinator(ctx, otlp.Service{Name: coordinatorService, Instance: instance, Version: Version()}, r)
 	if err != nil {
@@ -41,7 +45,7 @@ func startSpans(ctx context.Context, o otlp.Options, instance string, r promethe
 		stopTracer()
 		return nil, err
 	}
-	return &spans{tracer: tracer, workers: workers, stop: func() { stopTracer(); stopWorkers() }}, nil
+	return &spans{tracer: tracer, workers: workers, kept: c.Kept, stop: func() { stopTracer(); stopWorkers() }}, nil
 }
 
 // dialOptions are what requests to workers need for it.

@@ -58,6 +58,7 @@ another window. It logs plain lines; -v 1 logs more, in klog's form.`,
 	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
 	o.Recording.addFlags(fs)
 	o.Tracing.AddFlags(fs)
+	o.Tracing.AddLocalFlag(fs)
 	addOutputFlag(fs, &o.Output, "text", "json")
 	return c
 }

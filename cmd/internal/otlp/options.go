@@ -28,6 +28,8 @@ type Options struct {
 	RatePerMillion int32
 	// Slow is how long an attempt may take before it is kept; 0: no attempt is kept for being slow.
 	Slow time.Duration
+	// Local has traces kept in memory, and sent to no collector.
+	Local bool
 }
 
 // AddFlags adds the flags of a process that makes attempts.
@@ -37,6 +39,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"attempts of a million that are traced; -1: as --tracing-config-file says. Slow and failed attempts are traced beside them")
 	fs.DurationVar(&o.Slow, "tracing-slow-threshold", DefaultSlow,
 		"time from being popped to being bound from which an attempt is traced though it was not sampled; 0: no attempt is")
+}
+
+// AddLocalFlag adds the flag of a process that can be asked for its traces.
+func (o *Options) AddLocalFlag(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.Local, "tracing-local", false, "trace without a collector: the last traces are kept in memory, for the command trace")
 }
 
 // AddExporterFlags adds the flags of a process that is told which requests to trace.
@@ -58,11 +65,19 @@ type Config struct {
 	// Ratio is the share of attempts that are sampled, 0 to 1.
 	Ratio float64
 	Slow  time.Duration
+	// Local: spans go to no collector.
+	Local bool
+	// Kept keeps the spans of this process; nil: nobody does.
+	Kept *Kept
 }
 
 // Load reads the file, where one is named, and lays the flags over it.
 func (o Options) Load() (Config, error) {
-	if o.ConfigFile == "" && o.Endpoint == "" && o.RatePerMillion < 0 {
+	if o.Local && (o.ConfigFile != "" || o.Endpoint != "") {
+		return Config{}, errors.New("--tracing-local: --tracing-config-file and --tracing-endpoint name a collector, whose traces are kept " +
+			"in memory, too: give one of them")
+	}
+	if o.ConfigFile == "" && o.Endpoint == "" && o.RatePerMillion < 0 && !o.Local {
 		return Config{}, nil
 	}
 	from := componentv1.TracingConfiguration{}
@@ -84,7 +99,7 @@ func (o Options) Load() (Config, error) {
 	if o.Slow < 0 {
 		return Config{}, fmt.Errorf("--tracing-slow-threshold: %s is negative", o.Slow)
 	}
-	c := Config{Enabled: true, Slow: o.Slow}
+	c := Config{Enabled: true, Slow: o.Slow, Local: o.Local}
 	if from.Endpoint != nil {
 		c.Endpoint = *from.Endpoint
 	}

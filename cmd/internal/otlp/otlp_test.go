@@ -33,6 +33,8 @@ func TestLoad(t *testing.T) {
 		{name: "an endpoint alone keeps what is slow or failed", options: Options{Endpoint: "other:1", RatePerMillion: -1, Slow: time.Second},
 			want: Config{Enabled: true, Endpoint: "other:1", Slow: time.Second}},
 		{name: "a rate alone goes to OpenTelemetry's own endpoint", options: Options{RatePerMillion: 1000000}, want: Config{Enabled: true, Ratio: 1}},
+		{name: "in memory alone", options: Options{Local: true, RatePerMillion: -1, Slow: time.Second}, want: Config{Enabled: true, Local: true, Slow: time.Second}},
+		{name: "in memory alone, with a collector", options: Options{Local: true, Endpoint: "c:1", RatePerMillion: -1}, err: "--tracing-local"},
 		{name: "more than all", options: Options{RatePerMillion: 1000001}, err: "less than or equal to one million"},
 		{name: "a scheme that gRPC does not know", options: Options{Endpoint: "http://x:1", RatePerMillion: -1}, err: "unsupported scheme"},
 		{name: "a negative threshold", options: Options{RatePerMillion: 1, Slow: -1}, err: "--tracing-slow-threshold: -1ns is negative"},

@@ -76,9 +76,39 @@ func (c Config) Coordinator(ctx context.Context, s Service, r prometheus.Registe
 	}, nil
 }
 
-// provider sends all that it is given.
+// provider keeps and sends all that it is given.
 func (c Config) provider(ctx context.Context, s Service, r prometheus.Registerer,
 	options ...sdktrace.BatchSpanProcessorOption) (*sdktrace.TracerProvider, error) {
+	about, err := resource.New(ctx, resource.WithAttributes(
+		attribute.String("service.name", s.Name),
+		attribute.String("service.instance.id", s.Instance),
+		attribute.String("service.version", s.Version),
+	))
+	if err != nil {
+		return nil, fmt.Errorf("tracing as %s: %w", s.Name, err)
+	}
+	made := []sdktrace.TracerProviderOption{
+		sdktrace.WithSampler(sdktrace.AlwaysSample()),
+		sdktrace.WithIDGenerator(tracing.IDs{Random: rand.Uint64}),
+		sdktrace.WithResource(about),
+	}
+	if c.Kept != nil {
+		made = append(made, sdktrace.WithSpanProcessor(c.Kept))
+	}
+	if !c.Local {
+		exporter, err := c.exporter(ctx)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, sdktrace.WithMaxQueueSize(queuedSpans), sdktrace.WithMaxExportBatchSize(batchSpans),
+			sdktrace.WithBatchTimeout(batchAge))
+		made = append(made, sdktrace.WithBatcher(newCounted(exporter, clock.RealClock{}, labelled(r, s.Name)), options...))
+	}
+	return sdktrace.NewTracerProvider(made...), nil
+}
+
+// exporter sends spans to the collector.
+func (c Config) exporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	to, err := transport()
 	if err != nil {
 		return nil, err
@@ -90,22 +120,7 @@ func (c Config) provider(ctx context.Context, s Service, r prometheus.Registerer
 	if err != nil {
 		return nil, fmt.Errorf("tracing to %s: %w", c.Endpoint, err)
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(
-		attribute.String("service.name", s.Name),
-		attribute.String("service.instance.id", s.Instance),
-		attribute.String("service.version", s.Version),
-	))
-	if err != nil {
-		return nil, fmt.Errorf("tracing as %s: %w", s.Name, err)
-	}
-	options = append(options, sdktrace.WithMaxQueueSize(queuedSpans), sdktrace.WithMaxExportBatchSize(batchSpans),
-		sdktrace.WithBatchTimeout(batchAge))
-	return sdktrace.NewTracerProvider(
-		sdktrace.WithSampler(sdktrace.AlwaysSample()),
-		sdktrace.WithIDGenerator(tracing.IDs{Random: rand.Uint64}),
-		sdktrace.WithResource(about),
-		sdktrace.WithBatcher(newCounted(exporter, clock.RealClock{}, labelled(r, s.Name)), options...),
-	), nil
+	return exporter, nil
 }
 
 // shutdown sends what is left, as far as the collector takes it soon.

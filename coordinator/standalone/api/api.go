@@ -30,6 +30,8 @@ type Scheduler interface {
 type Config struct {
 	// Self is this coordinator's own record, by which GetLeader answers while it leads.
 	Self *pb.LeaderRecord
+	// Traces gives the traces that this process has kept; nil: none.
+	Traces func(*pb.ListTracesRequest) *pb.ListTracesResponse
 	// Clock measures how long watchers take; nil: the real one.
 	Clock clock.WithDelayedExecution
 }
@@ -37,8 +39,9 @@ type Config struct {
 // Server answers clients. It begins as a follower of nobody.
 type Server struct {
 	pb.UnimplementedSchedulerServiceServer
-	self  *pb.LeaderRecord
-	clock clock.WithDelayedExecution
+	self   *pb.LeaderRecord
+	traces func(*pb.ListTracesRequest) *pb.ListTracesResponse
+	clock  clock.WithDelayedExecution
 
 	mu   sync.Mutex
 	role *role // guarded by mu; what it points to never changes
@@ -66,7 +69,10 @@ func New(cfg Config) *Server {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	return &Server{self: cfg.Self, clock: cfg.Clock, role: &role{}}
+	if cfg.Traces == nil {
+		cfg.Traces = func(*pb.ListTracesRequest) *pb.ListTracesResponse { return &pb.ListTracesResponse{} }
+	}
+	return &Server{self: cfg.Self, traces: cfg.Traces, clock: cfg.Clock, role: &role{}}
 }
 
 // Register adds the service to a gRPC server.
@@ -231,4 +237,12 @@ func (s *Server) ListPending(ctx context.Context, req *pb.ListPendingRequest) (*
 	}
 	resp, err := t.sched.Pending(ctx, req)
 	return resp, schedulerStatus(err)
+}
+
+// ListTraces tells the last attempts whose traces the leader has kept.
+func (s *Server) ListTraces(_ context.Context, req *pb.ListTracesRequest) (*pb.ListTracesResponse, error) {
+	if _, err := s.begin(req); err != nil {
+		return nil, err
+	}
+	return s.traces(req), nil
 }

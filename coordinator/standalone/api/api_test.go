@@ -197,6 +197,7 @@ func (r *rig) calls(t *testing.T) map[string]error {
 	_, errs["ListObjects"] = r.ListObjects(ctx, &pb.ListObjectsRequest{Kind: "Pod"})
 	_, errs["ListWorkers"] = r.ListWorkers(ctx, &pb.ListWorkersRequest{})
 	_, errs["ListShards"] = r.ListShards(ctx, &pb.ListShardsRequest{})
+	_, errs["ListTraces"] = r.ListTraces(ctx, &pb.ListTracesRequest{})
 	_, errs["ListPending"] = r.ListPending(ctx, &pb.ListPendingRequest{})
 	_, errs["ListDevices"] = r.ListDevices(ctx, &pb.ListDevicesRequest{NodeNames: []string{"n1"}})
 	_, errs["Explain"] = r.Explain(ctx, &pb.ExplainRequest{Namespace: "default", Name: "a"})

@@ -2712,6 +2712,291 @@ func (x *ExplainNodeResponse) GetStranded() []string {
 	return nil
 }
 
+// ListTracesRequest asks for traces, the newest first.
+type ListTracesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of pods of that namespace and name alone; empty: of all.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Of attempts that took as long, counted from when the pod was queued; absent: of all.
+	Slow *durationpb.Duration `protobuf:"bytes,3,opt,name=slow,proto3" json:"slow,omitempty"`
+	// Traces at the most; 0: 5.
+	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTracesRequest) Reset() {
+	*x = ListTracesRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTracesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTracesRequest) ProtoMessage() {}
+
+func (x *ListTracesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTracesRequest.ProtoReflect.Descriptor instead.
+func (*ListTracesRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ListTracesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListTracesRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListTracesRequest) GetSlow() *durationpb.Duration {
+	if x != nil {
+		return x.Slow
+	}
+	return nil
+}
+
+func (x *ListTracesRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// Span is one span of a trace.
+type Span struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Hexadecimal; parent is empty for the root.
+	Id     string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Parent string `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
+	Name   string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Of the process, such as shardsched-coordinator.
+	Service string                 `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
+	Start   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start,proto3" json:"start,omitempty"`
+	Took    *durationpb.Duration   `protobuf:"bytes,6,opt,name=took,proto3" json:"took,omitempty"`
+	// key=value, in the span's order.
+	Attributes []string `protobuf:"bytes,7,rep,name=attributes,proto3" json:"attributes,omitempty"`
+	// Why it failed; empty: it did not.
+	Error         string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Span) Reset() {
+	*x = Span{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Span) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Span) ProtoMessage() {}
+
+func (x *Span) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Span.ProtoReflect.Descriptor instead.
+func (*Span) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Span) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Span) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *Span) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Span) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *Span) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *Span) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+func (x *Span) GetAttributes() []string {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
+}
+
+func (x *Span) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// Trace is the spans of one attempt that this process knows, the root first.
+type Trace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Hexadecimal.
+	Id            string  `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Spans         []*Span `protobuf:"bytes,2,rep,name=spans,proto3" json:"spans,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trace) Reset() {
+	*x = Trace{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trace) ProtoMessage() {}
+
+func (x *Trace) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trace.ProtoReflect.Descriptor instead.
+func (*Trace) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Trace) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Trace) GetSpans() []*Span {
+	if x != nil {
+		return x.Spans
+	}
+	return nil
+}
+
+// ListTracesResponse has the newest first.
+type ListTracesResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Traces []*Trace               `protobuf:"bytes,1,rep,name=traces,proto3" json:"traces,omitempty"`
+	// Why there is none, such as that tracing is off; empty: nothing is to be told.
+	Note          string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTracesResponse) Reset() {
+	*x = ListTracesResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTracesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTracesResponse) ProtoMessage() {}
+
+func (x *ListTracesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTracesResponse.ProtoReflect.Descriptor instead.
+func (*ListTracesResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListTracesResponse) GetTraces() []*Trace {
+	if x != nil {
+		return x.Traces
+	}
+	return nil
+}
+
+func (x *ListTracesResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // PastDecision is a decision with what is remembered of its moment.
 type PastDecision struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2730,7 +3015,7 @@ type PastDecision struct {
 
 func (x *PastDecision) Reset() {
 	*x = PastDecision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +3027,7 @@ func (x *PastDecision) String() string {
 func (*PastDecision) ProtoMessage() {}
 
 func (x *PastDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +3040,7 @@ func (x *PastDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastDecision.ProtoReflect.Descriptor instead.
 func (*PastDecision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PastDecision) GetDecision() *Decision {
@@ -2808,7 +3093,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +3105,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +3118,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Waits) GetPlugins() []*PluginWaits {
@@ -2869,7 +3154,7 @@ type PluginWaits struct {
 
 func (x *PluginWaits) Reset() {
 	*x = PluginWaits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2881,7 +3166,7 @@ func (x *PluginWaits) String() string {
 func (*PluginWaits) ProtoMessage() {}
 
 func (x *PluginWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2894,7 +3179,7 @@ func (x *PluginWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
 func (*PluginWaits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PluginWaits) GetPlugin() string {
@@ -2927,7 +3212,7 @@ type NodeVerdict struct {
 
 func (x *NodeVerdict) Reset() {
 	*x = NodeVerdict{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2939,7 +3224,7 @@ func (x *NodeVerdict) String() string {
 func (*NodeVerdict) ProtoMessage() {}
 
 func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2952,7 +3237,7 @@ func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
 func (*NodeVerdict) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NodeVerdict) GetNode() string {
@@ -3013,7 +3298,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3310,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3323,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -3138,7 +3423,7 @@ type ClaimDevices struct {
 
 func (x *ClaimDevices) Reset() {
 	*x = ClaimDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3435,7 @@ func (x *ClaimDevices) String() string {
 func (*ClaimDevices) ProtoMessage() {}
 
 func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3448,7 @@ func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
 func (*ClaimDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ClaimDevices) GetClaim() string {
@@ -3189,7 +3474,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3486,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3499,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -3227,7 +3512,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3524,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3537,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -3275,7 +3560,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3287,7 +3572,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3300,7 +3585,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -3344,7 +3629,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3356,7 +3641,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3369,7 +3654,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -3407,7 +3692,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3419,7 +3704,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3432,7 +3717,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -3473,7 +3758,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +3770,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +3783,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -3579,7 +3864,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +3876,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +3889,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -3802,7 +4087,7 @@ type Tuning struct {
 
 func (x *Tuning) Reset() {
 	*x = Tuning{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3814,7 +4099,7 @@ func (x *Tuning) String() string {
 func (*Tuning) ProtoMessage() {}
 
 func (x *Tuning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3827,7 +4112,7 @@ func (x *Tuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tuning.ProtoReflect.Descriptor instead.
 func (*Tuning) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Tuning) GetBatches() string {
@@ -3862,7 +4147,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3874,7 +4159,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3887,7 +4172,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Way) GetOwnTables() bool {
@@ -3938,7 +4223,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3950,7 +4235,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3963,7 +4248,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -3996,7 +4281,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4008,7 +4293,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4021,7 +4306,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
 }
 
 // GetLeaderResponse names the leader.
@@ -4037,7 +4322,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4049,7 +4334,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4062,7 +4347,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -4092,7 +4377,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4104,7 +4389,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4117,7 +4402,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -4145,7 +4430,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4157,7 +4442,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4170,7 +4455,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -4208,7 +4493,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4220,7 +4505,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4233,7 +4518,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -4506,7 +4791,29 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\aamounts\x18\x02 \x03(\v2\x19.shardsched.v1.NodeAmountR\aamounts\x12\x1b\n" +
 	"\tkeeps_off\x18\x03 \x03(\tR\bkeepsOff\x12\x12\n" +
 	"\x04pods\x18\x04 \x01(\rR\x04pods\x12\x1a\n" +
-	"\bstranded\x18\x05 \x03(\tR\bstranded\"\xd5\x01\n" +
+	"\bstranded\x18\x05 \x03(\tR\bstranded\"\x8a\x01\n" +
+	"\x11ListTracesRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12-\n" +
+	"\x04slow\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04slow\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"\xf3\x01\n" +
+	"\x04Span\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
+	"\aservice\x18\x04 \x01(\tR\aservice\x120\n" +
+	"\x05start\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12-\n" +
+	"\x04took\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x1e\n" +
+	"\n" +
+	"attributes\x18\a \x03(\tR\n" +
+	"attributes\x12\x14\n" +
+	"\x05error\x18\b \x01(\tR\x05error\"B\n" +
+	"\x05Trace\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12)\n" +
+	"\x05spans\x18\x02 \x03(\v2\x13.shardsched.v1.SpanR\x05spans\"V\n" +
+	"\x12ListTracesResponse\x12,\n" +
+	"\x06traces\x18\x01 \x03(\v2\x14.shardsched.v1.TraceR\x06traces\x12\x12\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\"\xd5\x01\n" +
 	"\fPastDecision\x123\n" +
 	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
@@ -4639,7 +4946,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x1cWATCH_EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCH_EVENT_TYPE_ADDED\x10\x01\x12\x1d\n" +
 	"\x19WATCH_EVENT_TYPE_MODIFIED\x10\x02\x12\x1c\n" +
-	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\xd1\a\n" +
+	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\xa4\b\n" +
 	"\x10SchedulerService\x12B\n" +
 	"\x05Apply\x12\x1b.shardsched.v1.ApplyRequest\x1a\x1c.shardsched.v1.ApplyResponse\x12E\n" +
 	"\x06Delete\x12\x1c.shardsched.v1.DeleteRequest\x1a\x1d.shardsched.v1.DeleteResponse\x12T\n" +
@@ -4652,6 +4959,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\aExplain\x12\x1d.shardsched.v1.ExplainRequest\x1a\x1e.shardsched.v1.ExplainResponse\x12T\n" +
 	"\vExplainNode\x12!.shardsched.v1.ExplainNodeRequest\x1a\".shardsched.v1.ExplainNodeResponse\x12T\n" +
 	"\vListPending\x12!.shardsched.v1.ListPendingRequest\x1a\".shardsched.v1.ListPendingResponse\x12Q\n" +
+	"\n" +
+	"ListTraces\x12 .shardsched.v1.ListTracesRequest\x1a!.shardsched.v1.ListTracesResponse\x12Q\n" +
 	"\n" +
 	"GetSummary\x12 .shardsched.v1.GetSummaryRequest\x1a!.shardsched.v1.GetSummaryResponse\x12N\n" +
 	"\tGetLeader\x12\x1f.shardsched.v1.GetLeaderRequest\x1a .shardsched.v1.GetLeaderResponseBCZAgithub.com/shardsched/shardsched/proto/shardsched/v1;shardschedv1b\x06proto3"
@@ -4669,7 +4978,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -4709,30 +5018,34 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*ExplainNodeRequest)(nil),    // 35: shardsched.v1.ExplainNodeRequest
 	(*NodeAmount)(nil),            // 36: shardsched.v1.NodeAmount
 	(*ExplainNodeResponse)(nil),   // 37: shardsched.v1.ExplainNodeResponse
-	(*PastDecision)(nil),          // 38: shardsched.v1.PastDecision
-	(*Waits)(nil),                 // 39: shardsched.v1.Waits
-	(*PluginWaits)(nil),           // 40: shardsched.v1.PluginWaits
-	(*NodeVerdict)(nil),           // 41: shardsched.v1.NodeVerdict
-	(*Decision)(nil),              // 42: shardsched.v1.Decision
-	(*ClaimDevices)(nil),          // 43: shardsched.v1.ClaimDevices
-	(*GetSummaryRequest)(nil),     // 44: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 45: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 46: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 47: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 48: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 49: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 50: shardsched.v1.Summary
-	(*Tuning)(nil),                // 51: shardsched.v1.Tuning
-	(*Way)(nil),                   // 52: shardsched.v1.Way
-	(*DriverDevices)(nil),         // 53: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),      // 54: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 55: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 56: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 57: shardsched.v1.NotLeader
-	(*QueueEntry)(nil),            // 58: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 61: shardsched.v1.ReasonCount
+	(*ListTracesRequest)(nil),     // 38: shardsched.v1.ListTracesRequest
+	(*Span)(nil),                  // 39: shardsched.v1.Span
+	(*Trace)(nil),                 // 40: shardsched.v1.Trace
+	(*ListTracesResponse)(nil),    // 41: shardsched.v1.ListTracesResponse
+	(*PastDecision)(nil),          // 42: shardsched.v1.PastDecision
+	(*Waits)(nil),                 // 43: shardsched.v1.Waits
+	(*PluginWaits)(nil),           // 44: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),           // 45: shardsched.v1.NodeVerdict
+	(*Decision)(nil),              // 46: shardsched.v1.Decision
+	(*ClaimDevices)(nil),          // 47: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),     // 48: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 49: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),             // 50: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),         // 51: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),         // 52: shardsched.v1.PendingReason
+	(*Utilisation)(nil),           // 53: shardsched.v1.Utilisation
+	(*Summary)(nil),               // 54: shardsched.v1.Summary
+	(*Tuning)(nil),                // 55: shardsched.v1.Tuning
+	(*Way)(nil),                   // 56: shardsched.v1.Way
+	(*DriverDevices)(nil),         // 57: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),      // 58: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 59: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 60: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 61: shardsched.v1.NotLeader
+	(*QueueEntry)(nil),            // 62: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 64: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 65: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -4743,8 +5056,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	59, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	60, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	63, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	64, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -4752,79 +5065,86 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	26, // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
 	27, // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
 	28, // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
-	42, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	46, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	24, // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	61, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	65, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	25, // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	38, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	39, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	41, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	42, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	43, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	45, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	29, // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
 	31, // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	60, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	64, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
 	31, // 27: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	60, // 28: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	64, // 28: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
 	33, // 29: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
 	36, // 30: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
-	42, // 31: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	60, // 32: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
-	24, // 33: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	40, // 34: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	60, // 35: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	60, // 36: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	24, // 37: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	25, // 38: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	43, // 39: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	50, // 40: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	59, // 41: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	59, // 42: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	59, // 43: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	46, // 44: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	59, // 45: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	59, // 46: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	46, // 47: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	48, // 48: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	47, // 49: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 50: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	49, // 51: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	53, // 52: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	51, // 53: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
-	52, // 54: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	59, // 55: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
-	56, // 56: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	56, // 57: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	60, // 58: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	60, // 59: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	60, // 60: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 61: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 62: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 63: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 64: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 65: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 66: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 67: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	22, // 68: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	35, // 69: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
-	32, // 70: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
-	44, // 71: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	54, // 72: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 73: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 74: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 75: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 76: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 77: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 78: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	21, // 79: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	30, // 80: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	37, // 81: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
-	34, // 82: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
-	45, // 83: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	55, // 84: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	73, // [73:85] is the sub-list for method output_type
-	61, // [61:73] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	63, // 31: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
+	64, // 32: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
+	63, // 33: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
+	39, // 34: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
+	40, // 35: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
+	46, // 36: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	64, // 37: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	24, // 38: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	44, // 39: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	64, // 40: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	64, // 41: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	24, // 42: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	25, // 43: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	47, // 44: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	54, // 45: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	63, // 46: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	63, // 47: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	63, // 48: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	50, // 49: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	63, // 50: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	63, // 51: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	50, // 52: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	52, // 53: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	51, // 54: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14, // 55: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	53, // 56: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	57, // 57: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	55, // 58: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
+	56, // 59: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
+	63, // 60: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	60, // 61: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	60, // 62: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	64, // 63: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	64, // 64: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	64, // 65: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 66: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 67: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 68: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 69: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 70: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 71: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 72: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	22, // 73: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	35, // 74: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
+	32, // 75: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	38, // 76: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
+	48, // 77: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	58, // 78: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 79: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 80: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 81: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 82: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 83: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 84: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	21, // 85: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	30, // 86: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	37, // 87: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
+	34, // 88: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	41, // 89: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
+	49, // 90: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	59, // 91: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	79, // [79:92] is the sub-list for method output_type
+	66, // [66:79] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -4839,7 +5159,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   57,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

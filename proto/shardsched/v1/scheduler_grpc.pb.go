@@ -31,6 +31,7 @@ const (
 	SchedulerService_Explain_FullMethodName     = "/shardsched.v1.SchedulerService/Explain"
 	SchedulerService_ExplainNode_FullMethodName = "/shardsched.v1.SchedulerService/ExplainNode"
 	SchedulerService_ListPending_FullMethodName = "/shardsched.v1.SchedulerService/ListPending"
+	SchedulerService_ListTraces_FullMethodName  = "/shardsched.v1.SchedulerService/ListTraces"
 	SchedulerService_GetSummary_FullMethodName  = "/shardsched.v1.SchedulerService/GetSummary"
 	SchedulerService_GetLeader_FullMethodName   = "/shardsched.v1.SchedulerService/GetLeader"
 )
@@ -63,6 +64,8 @@ type SchedulerServiceClient interface {
 	ExplainNode(ctx context.Context, in *ExplainNodeRequest, opts ...grpc.CallOption) (*ExplainNodeResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error)
+	// ListTraces tells the last attempts whose traces the leader has kept.
+	ListTraces(ctx context.Context, in *ListTracesRequest, opts ...grpc.CallOption) (*ListTracesResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*GetSummaryResponse, error)
 	// GetLeader names the leader. Any coordinator answers it.
@@ -186,6 +189,16 @@ func (c *schedulerServiceClient) ListPending(ctx context.Context, in *ListPendin
 	return out, nil
 }
 
+func (c *schedulerServiceClient) ListTraces(ctx context.Context, in *ListTracesRequest, opts ...grpc.CallOption) (*ListTracesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTracesResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListTraces_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*GetSummaryResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetSummaryResponse)
@@ -234,6 +247,8 @@ type SchedulerServiceServer interface {
 	ExplainNode(context.Context, *ExplainNodeRequest) (*ExplainNodeResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error)
+	// ListTraces tells the last attempts whose traces the leader has kept.
+	ListTraces(context.Context, *ListTracesRequest) (*ListTracesResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
 	GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error)
 	// GetLeader names the leader. Any coordinator answers it.
@@ -277,6 +292,9 @@ func (UnimplementedSchedulerServiceServer) ExplainNode(context.Context, *Explain
 }
 func (UnimplementedSchedulerServiceServer) ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListPending not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListTraces(context.Context, *ListTracesRequest) (*ListTracesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTraces not implemented")
 }
 func (UnimplementedSchedulerServiceServer) GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSummary not implemented")
@@ -478,6 +496,24 @@ func _SchedulerService_ListPending_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_ListTraces_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTracesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListTraces(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListTraces_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListTraces(ctx, req.(*ListTracesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_GetSummary_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetSummaryRequest)
 	if err := dec(in); err != nil {
@@ -556,6 +592,10 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListPending",
 			Handler:    _SchedulerService_ListPending_Handler,
+		},
+		{
+			MethodName: "ListTraces",
+			Handler:    _SchedulerService_ListTraces_Handler,
 		},
 		{
 			MethodName: "GetSummary",

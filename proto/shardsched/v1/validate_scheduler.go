@@ -143,6 +143,20 @@ func (x *ExplainRequest) Validate() error {
 // Validate checks the node's name.
 func (x *ExplainNodeRequest) Validate() error { return path("name", x.GetName()) }
 
+// Validate checks the pod, the time and the number.
+func (x *ListTracesRequest) Validate() error {
+	if err := optionalPath("namespace", x.GetNamespace()); err != nil {
+		return err
+	}
+	if err := optionalPath("name", x.GetName()); err != nil {
+		return err
+	}
+	if slow := x.GetSlow(); slow != nil && (slow.CheckValid() != nil || slow.AsDuration() < 0) {
+		return wrong("slow", "expected a time of 0 or more, got %v", slow)
+	}
+	return within("limit", int64(x.GetLimit()), 0, maxPageSize)
+}
+
 // Validate checks the namespace.
 func (x *ListPendingRequest) Validate() error { return optionalPath("namespace", x.GetNamespace()) }
 
