@@ -2,10 +2,14 @@ package scorer
 
 import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/expression"
 )
 
 // celRow is a row as expressions read it.
 type celRow struct{ view }
+
+// ExpressionNode is a row that holds a node as expressions read it. It is valid until the table changes.
+func (t *Table) ExpressionNode(row uint32) expression.Node { return &celRow{view{t, row, nil, nil}} }
 
 // podsResource is how many pods a node takes, as expressions name it.
 const podsResource = "pods"

@@ -213,6 +213,9 @@ func (e *celExpression) rejection(o expression.Outcome) *Rejection {
 	return &Rejection{Plugins: []string{plugin}, Message: text, Unresolvable: true}
 }
 
+// ExpressionPod is a pod as expressions read it.
+func ExpressionPod(p *v1.Pod) *expression.Pod { return celPod(tamed(p)) }
+
 // celPod is a tamed pod as expressions read it.
 func celPod(p *v1.Pod) *expression.Pod {
 	out := &expression.Pod{

@@ -110,7 +110,7 @@ What would happen if I applied this chart to that cluster?
 	root.SetCompletionCommandGroupID(groupOther)
 	addRuns(root, s, r)
 	addClients(root, s)
-	root.AddCommand(newConvertCommand(s), newSnapshotCommand(s), newVersionCommand(s))
+	root.AddCommand(newConvertCommand(s), newSnapshotCommand(s), newCELCommand(s), newVersionCommand(s))
 	markUsage(root)
 	return root
 }
