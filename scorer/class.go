@@ -235,8 +235,8 @@ func (c *Class) Query() *pb.Query { return c.query }
 // Vary makes the class of a query that is like the class's own but for its id and what its pods request (pb.Query.With). It costs a
 // fraction of NewClass, for the rest is shared. A class with claims of devices has no variants: its rules read each other's requests.
 func (c *Class) Vary(q *pb.Query) *Class {
-	v := *c
-	v.query, v.like = q, c
+	v := Class{query: q, like: c, keyLen: c.keyLen, group: c.group, late: c.late, left: c.left, byPods: c.byPods, pods: c.pods,
+		bytes: c.bytes, decisive: c.decisive} // not usual: to copy it costs more than all else
 	v.filters = append(v.usual.filters[:0], c.filters...)
 	v.scores = append(v.usual.scores[:0], c.scores...)
 	var fit *nodeResourcesFit

@@ -27,7 +27,8 @@
 // A shard is locked from its deltas to the end of its evaluation, so that two
 // requests for it (a late one, a hedge) take turns. A request locks its shards
 // in ascending order. Of the deltas it carries, those that the shard already has
-// are skipped: a coordinator that lost an answer sends them again.
+// are skipped: a coordinator that lost an answer sends them again. A coordinator may send a request before the answer to
+// another is back, so that no worker rests: it says so (pb.EvaluateRequest.follows), and the worker locks shards in that order.
 //
 // # A shard here
 //

@@ -23,11 +23,14 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	if err := s.admit(ctx, req.GetTerm()); err != nil {
 		return nil, err
 	}
+	defer s.turns.begin(req.GetTerm(), req.GetTurn()) // whatever becomes of it
 	asks, dry, needClasses, err := s.classes.resolve(req)
 	if err != nil {
 		return nil, err
 	}
+	s.turns.await(ctx, req.GetTerm(), req.GetFollows())
 	locked, err := s.shards.lock(req.GetTerm(), req.GetShards())
+	s.turns.begin(req.GetTerm(), req.GetTurn())
 	if err != nil {
 		return nil, err
 	}

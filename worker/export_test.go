@@ -11,3 +11,10 @@ func (s *Server) Break(shard uint32, term uint64) (left func() uint64) {
 	held.table = nil
 	return func() uint64 { return held.table.Generation() }
 }
+
+// Waits tells whether a request waits for its turn.
+func (s *Server) Waits() bool {
+	s.turns.mu.Lock()
+	defer s.turns.mu.Unlock()
+	return s.turns.moved != nil
+}

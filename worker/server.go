@@ -77,6 +77,7 @@ type Server struct {
 	pool    *scan.Pool
 	answers scan.Answers
 	terms   *terms
+	turns   turns
 	shards  *shardCache
 	classes *classCache
 	metrics *metrics

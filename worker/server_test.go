@@ -184,6 +184,80 @@ func TestDeltasBringAShardToTheGenerationAsked(t *testing.T) {
 	r.wantMetric(4, "shardsched_worker_deltas_applied_total")
 }
 
+// A request that follows another waits for it, whether that brings deltas or not, and no longer than it can come.
+func TestARequestThatFollowsWaits(t *testing.T) {
+	right := func(r *rig, req *pb.EvaluateRequest, resp *pb.EvaluateResponse, err error) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.wantRight(req, resp, req.GetQueries()...)
+	}
+	for name, test := range map[string]struct {
+		meanwhile func(r *rig, first *pb.EvaluateRequest, cancel func())
+		check     func(r *rig, req *pb.EvaluateRequest, resp *pb.EvaluateResponse, err error)
+	}{
+		"until that has come": {func(r *rig, first *pb.EvaluateRequest, _ func()) { r.evaluate(first) }, right},
+		"until that is refused": {
+			func(r *rig, first *pb.EvaluateRequest, _ func()) {
+				first.Shards[0].Deltas[0].Change = &pb.Delta_RemovePod{RemovePod: addPod(4, 1500).GetAddPod()}
+				_, err := r.client.Evaluate(r.t.Context(), first)
+				wantCode(r.t, err, codes.InvalidArgument, "shard 0")
+			},
+			func(r *rig, _ *pb.EvaluateRequest, resp *pb.EvaluateResponse, err error) {
+				if err != nil {
+					r.t.Fatal(err)
+				}
+				r.wantNeeds(resp, []uint32{0}, nil)
+			},
+		},
+		"until a later one has come": {
+			func(r *rig, _ *pb.EvaluateRequest, _ func()) {
+				r.load(0, 1)
+				later := r.request(r.at(0, 1))
+				later.Turn = 9
+				r.evaluate(later)
+			},
+			right,
+		},
+		"until its caller gives up": {
+			func(_ *rig, _ *pb.EvaluateRequest, cancel func()) { cancel() },
+			func(r *rig, _ *pb.EvaluateRequest, _ *pb.EvaluateResponse, err error) {
+				wantCode(r.t, err, codes.Canceled, "")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, worker.Config{})
+			r.fill(0, 30)
+			r.fill(1, 30)
+			r.load(0, 1)
+			q := query(1, 1000)
+			base := r.tables[0].Generation()
+			first := r.request([]*pb.ShardDeltas{after(0, base, r.apply(0, addPod(4, 1500))...), r.at(1)[0]}, q)
+			first.Turn = 7
+			req := r.request([]*pb.ShardDeltas{
+				after(0, base+1), after(1, r.tables[1].Generation(), r.apply(1, addPod(6, 800))...), // it could overtake the first on shard 1
+			}, q)
+			req.Turn, req.Follows = 8, 7
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var resp *pb.EvaluateResponse
+			var err error
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				resp, err = r.client.Evaluate(ctx, req)
+			}()
+			for !r.server.Waits() {
+				time.Sleep(time.Millisecond)
+			}
+			test.meanwhile(r, first, cancel)
+			<-done
+			test.check(r, req, resp, err)
+		})
+	}
+}
+
 func TestAWrongGenerationIsNeverAnswered(t *testing.T) {
 	r := newRig(t, worker.Config{})
 	q := query(1, 1000)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
@@ -67,8 +68,8 @@ func (f *Fanout) EvaluateAhead(ctx context.Context, requests []Request) *Ahead {
 	r.begun = f.cfg.Clock.Now()
 	for i, p := range r.parts {
 		x := p.primary
-		x.before, x.over = x.session.asked, make(chan struct{})
-		x.session.asked = x.over
+		x.before, x.turn = x.session.last, newTurn(r.number, jobs[i])
+		x.session.last = x.turn
 		r.start(x, jobs[i])
 	}
 	f.warm(ctx, standby)
@@ -96,23 +97,72 @@ func (a *Ahead) audit(ctx context.Context) error {
 	return nil
 }
 
-// inTurn has a session's call wait for the one before it: a worker that has seen the deltas of a later call can't answer an earlier
-// one. What the session has got meanwhile is not sent again.
-func (a *attempt) inTurn(ctx context.Context, c *call) error {
-	defer close(a.over)
-	if a.before != nil {
-		select {
-		case <-a.before:
-		case <-ctx.Done():
-		}
+// turn is a session's call in a round ahead, for the call of the next.
+type turn struct {
+	number  uint64
+	targets map[uint32]uint64 // generations by shard, of what the worker has once it has answered
+	over    chan struct{}     // closed once the call is over, at ended
+	ended   time.Time
+}
+
+func newTurn(number uint64, j *job) *turn {
+	t := &turn{number: number, targets: make(map[uint32]uint64, len(j.shards)), over: make(chan struct{})}
+	for i := range j.shards {
+		t.targets[j.shards[i].shard] = j.shards[i].target
 	}
+	return t
+}
+
+// underWay tells whether the call is not over. There may be none.
+func (t *turn) underWay() bool {
+	if t == nil {
+		return false
+	}
+	select {
+	case <-t.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// since is when a worker could begin with a call that was sent at a time, after the call of the turn.
+func (t *turn) since(sent time.Time) time.Time {
+	if t != nil && !t.underWay() && t.ended.After(sent) {
+		return t.ended
+	}
+	return sent
+}
+
+// inTurn runs a session's call. It does not wait for the one before it: the worker answers them one after the other. What that one
+// brings the worker is not sent again.
+func (a *attempt) inTurn(ctx context.Context, c *call) error {
+	defer func() {
+		a.turn.ended = c.fanout.cfg.Clock.Now()
+		close(a.turn.over)
+	}()
+	underWay := a.before.underWay()
 	for i := range c.job.shards {
 		s := &c.job.shards[i]
 		if g, ok := a.session.generation(s.shard); ok && g > s.base && g <= s.target {
 			s.skip(g)
 		}
+		if g := a.before.brings(s.shard); underWay && g > s.base && g <= s.target {
+			s.skip(g)
+		}
+	}
+	if underWay {
+		c.after = a.before
 	}
 	return c.run(ctx)
+}
+
+// brings is the generation of a shard that the worker has once it has answered; 0: the call is not about the shard.
+func (t *turn) brings(shard uint32) uint64 {
+	if t == nil {
+		return 0
+	}
+	return t.targets[shard]
 }
 
 // await waits until answers may be read; false: they never may. A round that was not asked ahead does not wait.

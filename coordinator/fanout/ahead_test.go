@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -92,6 +93,61 @@ func TestARoundAheadIsOfTheTablesWhenItBegan(t *testing.T) {
 	})
 	if answered == 0 || again == 0 { // class 3 overflows
 		t.Errorf("got %d answers, and none to %d classes, want some of both", answered, again)
+	}
+}
+
+// A worker has the question of the next round ahead before it has answered that of the one before.
+func TestRoundsAheadAreUnderWayTogether(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 200)
+	f := fleet.fanout(t, c, 2, fanout.Config{})
+	reqs := requests(t, 5, false, query(1, 100, false), query(2, 200, false))
+	c.wantSame(t, f, reqs)
+	asked, hold := make(chan uint64, 8), make(chan struct{})
+	for _, p := range fleet.proxies {
+		p.script(func(_ context.Context, req *pb.EvaluateRequest) error {
+			if len(req.GetClasses()) > 0 {
+				asked <- req.GetFollows()
+			}
+			return nil
+		}, func(*pb.EvaluateResponse) { <-hold })
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	var rounds []*fanout.Ahead
+	var want [][]answer
+	var placed []func(shard, row uint32) (uint64, bool)
+	var follows []uint64
+	for range 3 {
+		placed = append(placed, c.place(t, rng, 40))
+		want = append(want, c.want(reqs))
+		rounds = append(rounds, f.EvaluateAhead(t.Context(), reqs))
+		follows = append(follows, <-asked, <-asked)
+	}
+	close(hold)
+	if first := follows[2]; first == 0 || !slices.Equal(follows, []uint64{0, 0, first, first, first + 1, first + 1}) {
+		t.Errorf("follow turns %v, want each round the one before, and the first none", follows)
+	}
+	for i, round := range rounds {
+		results, err := round.Results(func(shard, row uint32) (decision uint64, changed bool) {
+			for _, before := range placed[i+1:] {
+				if decision, changed = before(shard, row); changed {
+					break
+				}
+			}
+			return decision, changed
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, r := range results {
+			if r == nil {
+				t.Fatalf("round %d: got no answer to class %d", i, k)
+			}
+			if d := cmp.Diff(want[i][k], answerOf(r, func(shard uint32) *scorer.Table { return c.tables[shard] })); d != "" {
+				t.Errorf("round %d, class %d (-want +got):\n%s", i, k, d)
+			}
+		}
 	}
 }
 

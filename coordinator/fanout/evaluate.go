@@ -199,8 +199,9 @@ func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask, re
 
 // newRound makes a round for classes.
 func (f *Fanout) newRound(ctx context.Context, plan []assignment, asks []scan.Ask, refuses []bool) *round {
+	f.rounds++
 	r := &round{
-		f: f, ctx: ctx, asks: asks, refuses: refuses, record: RecordOf(ctx),
+		f: f, number: f.rounds, ctx: ctx, asks: asks, refuses: refuses, record: RecordOf(ctx),
 		merged: make([]merged, len(asks)), nodes: f.allNodes(),
 		outcomes: make(chan *attempt, 2*len(plan)),
 	}

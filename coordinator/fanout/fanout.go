@@ -151,6 +151,8 @@ type Fanout struct {
 	answers scan.Answers
 	// hedging belongs to the goroutine of Evaluate.
 	hedging hedging
+	// rounds numbers the rounds.
+	rounds uint64
 	// spare are results that were handed back, for their memory.
 	spare []*scorer.Result
 

@@ -20,6 +20,7 @@ import (
 // The attempts' goroutines use only its channel outcomes, and reading.
 type round struct {
 	f        *Fanout
+	number   uint64 // the turn that its requests have
 	ctx      context.Context
 	asks     []scan.Ask        // classes; none where dry is set
 	refuses  []bool            // for each of asks: its answer may refuse a pod
@@ -112,8 +113,8 @@ type attempt struct {
 	found   []scorer.PreemptionResult
 	// audits are the own tables' answers to classes of a round ahead.
 	audits map[int][]scan.Answer
-	// before is closed once the session's call before this one is over, and over once this one is, of a round ahead.
-	before, over chan struct{}
+	// turn is the call of a round ahead, and before the session's call of the round ahead before it; nil: there was none.
+	before, turn *turn
 }
 
 // run starts an attempt at every part and merges until all parts are settled.
@@ -280,7 +281,7 @@ func (r *round) contextOf(a *attempt) (context.Context, context.CancelFunc) {
 func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
 	c := &call{
 		fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0, loads: &a.loads,
-		ahead: r.ahead != nil,
+		ahead: r.ahead != nil, turn: r.number,
 	}
 	ask := c.run
 	if r.ahead != nil {

@@ -31,8 +31,8 @@ type session struct {
 	closer io.Closer
 	// loadsSlowly is set once a round was over before it had a snapshot: it gets them beside rounds from then on.
 	loadsSlowly atomic.Bool
-	// asked is closed once the last call of a round ahead is over. It belongs to the goroutine of Evaluate.
-	asked chan struct{}
+	// last is the last call of a round ahead; nil: there was none. It belongs to the goroutine of Evaluate.
+	last *turn
 	// warming is set while deltas go to the shards that the member is not first for.
 	warming atomic.Bool
 	// watched is how many of its next answers are audited, whatever chance says.

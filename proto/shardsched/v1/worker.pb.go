@@ -218,7 +218,12 @@ type EvaluateRequest struct {
 	// all workers are asked for.
 	Candidates []uint32 `protobuf:"varint,8,rep,packed,name=candidates,proto3" json:"candidates,omitempty"`
 	// As queries, of classes that are like one of queries or one that the worker has been sent.
-	Variants      []*Variant `protobuf:"bytes,9,rep,name=variants,proto3" json:"variants,omitempty"`
+	Variants []*Variant `protobuf:"bytes,9,rep,name=variants,proto3" json:"variants,omitempty"`
+	// Numbers the requests of a term in the order in which they are asked, from 1 on; 0: it has no turn.
+	Turn uint64 `protobuf:"varint,10,opt,name=turn,proto3" json:"turn,omitempty"`
+	// The turn of a request that was sent before this one, and whose answer was not there yet: a worker begins with that one first.
+	// 0: there was none.
+	Follows       uint64 `protobuf:"varint,11,opt,name=follows,proto3" json:"follows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,6 +319,20 @@ func (x *EvaluateRequest) GetVariants() []*Variant {
 		return x.Variants
 	}
 	return nil
+}
+
+func (x *EvaluateRequest) GetTurn() uint64 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
+}
+
+func (x *EvaluateRequest) GetFollows() uint64 {
+	if x != nil {
+		return x.Follows
+	}
+	return 0
 }
 
 // PreemptionRequest asks on which rows a pod of a class would fit if pods of lower priority
@@ -1580,7 +1599,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\tnormalise\x18\x05 \x01(\bR\tnormalise\x12\x14\n" +
 	"\x05trace\x18\x06 \x01(\bR\x05trace\x12-\n" +
 	"\x04pins\x18\a \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\x12!\n" +
-	"\fsearch_steps\x18\b \x01(\rR\vsearchStepsJ\x04\b\x02\x10\x03\"\x88\x03\n" +
+	"\fsearch_steps\x18\b \x01(\rR\vsearchStepsJ\x04\b\x02\x10\x03\"\xb6\x03\n" +
 	"\x0fEvaluateRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
@@ -1592,7 +1611,10 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"candidates\x18\b \x03(\rR\n" +
 	"candidates\x122\n" +
-	"\bvariants\x18\t \x03(\v2\x16.shardsched.v1.VariantR\bvariants\"\x84\x03\n" +
+	"\bvariants\x18\t \x03(\v2\x16.shardsched.v1.VariantR\bvariants\x12\x12\n" +
+	"\x04turn\x18\n" +
+	" \x01(\x04R\x04turn\x12\x18\n" +
+	"\afollows\x18\v \x01(\x04R\afollows\"\x84\x03\n" +
 	"\x11PreemptionRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12\x1d\n" +
