@@ -48,7 +48,7 @@ func (c *cluster) draw() *change {
 		}
 	}
 	pick := func(keys []string) runtime.Object { return named[keys[c.random.IntN(len(keys))]] }
-	switch n := c.random.IntN(10); {
+	switch n := c.random.IntN(12); {
 	case n < 3:
 		return c.scale(pick(fixed))
 	case n < 5:
@@ -59,9 +59,9 @@ func (c *cluster) draw() *change {
 		d := daemonSet()
 		d.Spec.Template.Spec.Containers[0].Image = c.image()
 		return puts("daemon's template", d)
-	case n < 9 && len(extra) < 2:
+	case n < 9 && (len(extra) == 0 || n < 8 && len(extra) < 3):
 		return c.extra()
-	case len(extra) > 0:
+	case n < 9:
 		return deletes(pick(extra).(*appsv1.Deployment).Name)
 	}
 	return drains(fmt.Sprintf("node-%d", c.random.IntN(nodes)))
@@ -79,16 +79,18 @@ func puts(kind string, obj runtime.Object) *change {
 	}}
 }
 
-// asked is a workload as a manifest has it.
+// asked is a workload as a manifest has it, without what the API server has filled in.
 func asked(obj runtime.Object) runtime.Object {
 	switch w := obj.(type) {
 	case *appsv1.Deployment:
-		d := deployment(w.Name, *w.Spec.Replicas, "")
-		d.Spec = *w.Spec.DeepCopy()
+		d := deployment(w.Name, *w.Spec.Replicas, w.Spec.Template.Spec.PriorityClassName)
+		d.Spec.Strategy = w.Spec.Strategy
+		d.Spec.Template.Spec.Containers[0].Image = w.Spec.Template.Spec.Containers[0].Image
 		return d
 	case *appsv1.StatefulSet:
 		s := statefulSet(w.Name, *w.Spec.Replicas)
-		s.Spec = *w.Spec.DeepCopy()
+		s.Spec.UpdateStrategy = w.Spec.UpdateStrategy
+		s.Spec.Template.Spec.Containers[0].Image = w.Spec.Template.Spec.Containers[0].Image
 		return s
 	}
 	return obj
@@ -236,7 +238,8 @@ func (c *cluster) drain(node string) (stays bool) {
 			return false
 		case evicted == 0:
 			c.settle()
-			if !c.canGo(node) {
+			if !c.canGo(node) && c.why != "" {
+				c.T.Logf("drain of %s: %s", node, c.why)
 				return true
 			}
 		}
@@ -245,6 +248,7 @@ func (c *cluster) drain(node string) (stays bool) {
 
 // canGo tells whether a pod of the node may be evicted now.
 func (c *cluster) canGo(node string) bool {
+	c.why = ""
 	all, _ := c.lists()
 	for _, obj := range all {
 		p, ok := obj.(*v1.Pod)
@@ -256,6 +260,7 @@ func (c *cluster) canGo(node string) bool {
 		if err == nil {
 			return true
 		}
+		c.why = fmt.Sprintf("%s: %v", p.Name, err)
 	}
 	return false
 }

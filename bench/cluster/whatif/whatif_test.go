@@ -49,7 +49,8 @@ type cluster struct {
 	random  *rand.Rand
 	program string
 	dir     string
-	made    int // workloads
+	made    int    // workloads
+	why     string // a pod of a drained node stays; empty: none does
 }
 
 // outcome is what has become of a workload: pods with a node, without, and of another template than its newest.

@@ -65,6 +65,9 @@ func (d *drive) run(ctx context.Context, s *coordinator.Scheduler) error {
 	if err := d.settle(ctx, s); err != nil {
 		return err
 	}
+	if err := d.reword(ctx, s); err != nil {
+		return err
+	}
 	d.report = d.cluster.Report()
 	if d.explain == "" {
 		return nil
@@ -76,6 +79,18 @@ func (d *drive) run(ctx context.Context, s *coordinator.Scheduler) error {
 	}
 	d.explanation = answer
 	return nil
+}
+
+// reword tells the cluster in words why pods pend.
+func (d *drive) reword(ctx context.Context, s *coordinator.Scheduler) error {
+	answer, err := s.Pending(ctx, &pb.ListPendingRequest{})
+	for _, g := range answer.GetGroups() {
+		if g.GetKind() != "" {
+			d.cluster.Reword(whatif.Key{Kind: g.GetKind(), Namespace: g.GetNamespace(), Name: g.GetName()},
+				whatif.Reason{Pods: int(g.GetPods()), Why: causesText(g.GetCauses()), Help: helpText(g.GetCauses())})
+		}
+	}
+	return err
 }
 
 // settle has controllers and scheduler take turns until neither has anything left to do.

@@ -88,9 +88,10 @@ func (c *Cluster) adopt(there []runtime.Object) {
 			c.newJob(obj)
 		}
 	}
+	sets := c.replicaSets()
 	for _, obj := range there {
 		if d, ok := obj.(*appsv1.Deployment); ok {
-			x := c.adoptDeployment(d)
+			x := c.adoptDeployment(d, sets[keyOf(d)])
 			x.rolled = len(x.older()) > 0
 		}
 	}
@@ -99,15 +100,21 @@ func (c *Cluster) adopt(there []runtime.Object) {
 	}
 }
 
-// controlled are the ReplicaSets of a Deployment.
-func (c *Cluster) controlled(deployment Key) (refs []objects.Ref) {
+// replicaSets are those of each Deployment: objects, and those that pods alone tell of.
+func (c *Cluster) replicaSets() map[Key][]Key {
+	sets := map[Key][]Key{}
 	for key, top := range c.tops {
-		ref := objects.Ref{Kind: objects.KindReplicaSet, Namespace: key.Namespace, Name: key.Name}
-		if top == deployment && key.Kind == "ReplicaSet" && c.objects[ref] != nil {
-			refs = append(refs, ref)
+		if key.Kind == "ReplicaSet" && (c.setObject(key) != nil || len(c.owned[key]) > 0) {
+			sets[top] = append(sets[top], key)
 		}
 	}
-	return refs
+	return sets
+}
+
+// setObject is a ReplicaSet of the cluster; nil: pods alone tell of it, if anything does.
+func (c *Cluster) setObject(key Key) *appsv1.ReplicaSet {
+	set, _ := c.objects[objects.Ref{Kind: objects.KindReplicaSet, Namespace: key.Namespace, Name: key.Name}].(*appsv1.ReplicaSet)
+	return set
 }
 
 // withAffinity is a DaemonSet's pod with the template's affinity: the controller has tied it to its node.
@@ -255,7 +262,7 @@ func (c *Cluster) applyNodes(x Change) {
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(x.Drain))) {
 		if c.nodes[name] != nil {
-			c.drains = append(c.drains, &drain{node: name})
+			c.drains = append(c.drains, &drain{node: name, pods: c.on(name)})
 		}
 	}
 }
@@ -274,11 +281,7 @@ func (c *Cluster) cordon(n *v1.Node) {
 
 // on are the pods of a node, by name.
 func (c *Cluster) on(node string) (pods []*pod) {
-	for _, p := range c.names {
-		if p.node == node {
-			pods = append(pods, p)
-		}
-	}
+	pods = slices.Collect(maps.Keys(c.placed[node]))
 	slices.SortFunc(pods, func(a, b *pod) int { return cmp.Compare(a.key(), b.key()) })
 	return pods
 }
@@ -325,7 +328,7 @@ func (c *Cluster) apply(obj runtime.Object, atOnce bool) string {
 	case *appsv1.Deployment:
 		d, there := c.workloads[key].(*deployment)
 		if !there {
-			d = c.adoptDeployment(now)
+			d = c.adoptDeployment(now, c.replicaSets()[key])
 			was = total(d.sets)
 		}
 		if now.Spec.Replicas == nil && known {

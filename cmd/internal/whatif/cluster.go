@@ -80,6 +80,7 @@ type pod struct {
 	owner   Key // its controller
 	number  int // by age
 	readyAt time.Time
+	labels  string // as text; empty: not asked for yet
 	// stale: it is of a template that its workload no longer has.
 	stale bool
 }
@@ -103,7 +104,8 @@ type Cluster struct {
 	nodes     map[string]*v1.Node
 	pods      map[types.UID]*pod
 	names     map[string]*pod
-	owned     map[Key][]*pod // by controller, those that are gone left out
+	owned     map[Key][]*pod           // by controller, those that are gone left out
+	placed    map[string]map[*pod]bool // by node
 	objects   map[objects.Ref]objects.Object
 	workloads map[Key]controller
 	tops      map[Key]Key // from a ReplicaSet to its Deployment
@@ -119,7 +121,9 @@ type Cluster struct {
 	change    changed
 	preempted []preemption
 	budgets   map[string][]*budget // by namespace; nil: not looked up
-	broken    map[objects.Ref]int  // budgets that preemption broke, and how many pods were left
+	selected  map[labelSet][]*budget
+	broken    map[objects.Ref]int // budgets that preemption broke, and how many pods were left
+	words     map[Key][]Reason    // why pods pend, by workload
 	notes     []string
 }
 
@@ -133,9 +137,10 @@ type preemption struct {
 func New(in Input) *Cluster {
 	c := &Cluster{
 		nodes: map[string]*v1.Node{}, pods: map[types.UID]*pod{}, names: map[string]*pod{}, owned: map[Key][]*pod{},
+		placed:  map[string]map[*pod]bool{},
 		objects: map[objects.Ref]objects.Object{}, workloads: map[Key]controller{}, tops: map[Key]Key{}, dirty: map[Key]bool{},
 		fillIn: in.Admit, now: in.Now, templates: map[objects.Ref]*resourcev1.ResourceClaimTemplate{},
-		change: changed{mine: map[Key]string{}}, broken: map[objects.Ref]int{},
+		change: changed{mine: map[Key]string{}}, broken: map[objects.Ref]int{}, words: map[Key][]Reason{},
 	}
 	for _, n := range in.Nodes {
 		c.nodes[n.Name] = n
@@ -199,7 +204,19 @@ func (c *Cluster) admit(obj *v1.Pod) *pod {
 	}
 	c.names[p.key()] = p
 	c.owned[p.owner] = append(c.owned[p.owner], p)
+	c.place(p)
 	return p
+}
+
+// place files a pod by its node.
+func (c *Cluster) place(p *pod) {
+	if p.node == "" {
+		return
+	}
+	if c.placed[p.node] == nil {
+		c.placed[p.node] = map[*pod]bool{}
+	}
+	c.placed[p.node][p] = true
 }
 
 // Snapshot is what is there, for a scheduler to begin with.
@@ -236,6 +253,7 @@ func (c *Cluster) alive() []*pod {
 func (c *Cluster) Bound(uid types.UID, node string) {
 	if p := c.pods[uid]; p != nil && !p.gone {
 		p.node, p.ready, p.message, p.readyAt = node, true, "", c.now
+		c.place(p)
 		c.touch(p.owner)
 	}
 }
@@ -406,6 +424,7 @@ func (c *Cluster) lose(p *pod) {
 func (c *Cluster) forget(p *pod) {
 	p.gone = true
 	delete(c.names, p.key())
+	delete(c.placed[p.node], p)
 	rest := slices.DeleteFunc(c.owned[p.owner], func(x *pod) bool { return x == p })
 	if c.owned[p.owner] = rest; len(rest) == 0 {
 		delete(c.owned, p.owner)

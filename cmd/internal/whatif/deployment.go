@@ -25,6 +25,12 @@ type deployment struct {
 	steps  int // of the rollout
 	// rolled: its template has changed.
 	rolled bool
+	// found is the newest of so many sets for a template: to compare templates takes long.
+	found struct {
+		object *appsv1.Deployment
+		sets   int
+		newest *replicas
+	}
 }
 
 func (d *deployment) desired() int { return int(or(d.object.Spec.Replicas, 1)) }
@@ -43,12 +49,14 @@ func (d *deployment) pods(c *Cluster) (all []*pod) {
 
 // newest is the ReplicaSet of the Deployment's template; nil: there is none yet. Of several it is the oldest, as the controller has it.
 func (d *deployment) newest() *replicas {
-	for _, r := range d.sets {
-		if d.isOf(r) {
-			return r
-		}
+	if d.found.object == d.object && d.found.sets == len(d.sets) {
+		return d.found.newest
 	}
-	return nil
+	d.found.object, d.found.sets, d.found.newest = d.object, len(d.sets), nil
+	if i := slices.IndexFunc(d.sets, d.isOf); i >= 0 {
+		d.found.newest = d.sets[i]
+	}
+	return d.found.newest
 }
 
 func (d *deployment) isOf(r *replicas) bool {
@@ -335,19 +343,14 @@ func notPlaced(n int) string {
 	return fmt.Sprintf("%d new pods are not placed", n)
 }
 
-// adoptDeployment takes in a Deployment with the ReplicaSets that are there: objects, or what pods tell of them.
-func (c *Cluster) adoptDeployment(obj *appsv1.Deployment) *deployment {
+// adoptDeployment takes in a Deployment with its ReplicaSets.
+func (c *Cluster) adoptDeployment(obj *appsv1.Deployment, sets []Key) *deployment {
 	d := &deployment{key: keyOf(obj), object: obj}
-	named := map[Key]bool{}
-	for _, ref := range c.controlled(d.key) {
-		set := c.objects[ref].(*appsv1.ReplicaSet)
-		r := newReplicas(set, int(or(set.Spec.Replicas, 1)))
-		named[r.key] = true
-		d.sets = append(d.sets, r)
-	}
-	for owner, pods := range c.owned {
-		if !named[owner] && deploymentOf(owner, pods[0].obj) == d.key {
-			d.sets = append(d.sets, c.infer(d, owner, pods))
+	for _, key := range sets {
+		if set := c.setObject(key); set != nil {
+			d.sets = append(d.sets, newReplicas(set, int(or(set.Spec.Replicas, 1))))
+		} else {
+			d.sets = append(d.sets, c.infer(d, key, c.owned[key]))
 		}
 	}
 	all := total(d.sets)

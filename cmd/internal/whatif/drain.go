@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
@@ -22,8 +24,22 @@ type budget struct {
 
 // budgetsIn are those of a namespace, by name.
 func (c *Cluster) budgetsIn(namespace string) []*budget {
+	c.findBudgets()
+	return c.budgets[namespace]
+}
+
+// allBudgets are those of all namespaces, in no order.
+func (c *Cluster) allBudgets() (all []*budget) {
+	c.findBudgets()
+	for _, in := range c.budgets {
+		all = append(all, in...)
+	}
+	return all
+}
+
+func (c *Cluster) findBudgets() {
 	if c.budgets == nil {
-		c.budgets = map[string][]*budget{}
+		c.budgets, c.selected = map[string][]*budget{}, map[labelSet][]*budget{}
 		for ref, obj := range c.objects {
 			b, ok := obj.(*policyv1.PodDisruptionBudget)
 			if !ok {
@@ -36,79 +52,99 @@ func (c *Cluster) budgetsIn(namespace string) []*budget {
 			c.budgets[ref.Namespace] = append(c.budgets[ref.Namespace], &budget{ref, b, selector})
 		}
 		for _, all := range c.budgets {
-			slices.SortFunc(all, func(a, b *budget) int { return compareNames(a.ref, b.ref) })
+			slices.SortFunc(all, func(a, b *budget) int { return cmp.Compare(a.ref.Name, b.ref.Name) })
 		}
 	}
-	return c.budgets[namespace]
 }
 
-func compareNames(a, b objects.Ref) int {
-	return compareKeys(Key{"", a.Namespace, a.Name}, Key{"", b.Namespace, b.Name})
-}
+// labelSet is the labels of pods of a namespace. Many pods share one: budgets are held against each once.
+type labelSet struct{ namespace, text string }
 
 // budgetsOf are those that count a pod.
-func (c *Cluster) budgetsOf(p *pod) (of []*budget) {
-	for _, b := range c.budgetsIn(p.obj.Namespace) {
-		if b.selector.Matches(labels.Set(p.obj.Labels)) {
-			of = append(of, b)
+func (c *Cluster) budgetsOf(p *pod) []*budget {
+	all := c.budgetsIn(p.obj.Namespace)
+	if len(all) == 0 {
+		return nil
+	}
+	if p.labels == "" {
+		p.labels = labels.Set(p.obj.Labels).String()
+	}
+	set := labelSet{p.obj.Namespace, p.labels}
+	of, known := c.selected[set]
+	if !known {
+		for _, b := range all {
+			if b.selector.Matches(labels.Set(p.obj.Labels)) {
+				of = append(of, b)
+			}
 		}
+		c.selected[set] = of
 	}
 	return of
 }
 
-// standing is how many pods of a budget are healthy, and how many have to be: what the disruption controller works out
-// (k8s.io/kubernetes/pkg/controller/disruption). ok is false where a percentage, or maxUnavailable, is of pods without a controller that
-// has a scale: the budget allows nothing then.
-func (c *Cluster) standing(b *budget) (healthy, desired int, ok bool) {
-	owners := map[Key]bool{}
-	count, scalable := 0, true
+// standing is how many pods a budget counts, how many of them are healthy, and how many have to be: what the disruption controller works
+// out (k8s.io/kubernetes/pkg/controller/disruption). ok is false where a percentage, or maxUnavailable, is of pods without a controller
+// that has a scale: the budget allows nothing then.
+type standing struct {
+	pods, healthy, desired int
+	ok                     bool
+	owners                 map[Key]bool
+}
+
+// standings are those of a namespace's budgets; empty: of all.
+func (c *Cluster) standings(namespace string) map[*budget]*standing {
+	all := map[*budget]*standing{}
+	for _, b := range c.allBudgets() {
+		if namespace == "" || b.ref.Namespace == namespace {
+			all[b] = &standing{ok: true, owners: map[Key]bool{}}
+		}
+	}
+	if len(all) == 0 {
+		return all
+	}
 	for owner, pods := range c.owned {
-		if owner.Namespace != b.ref.Namespace {
+		if namespace != "" && owner.Namespace != namespace {
 			continue
 		}
 		for _, p := range pods {
-			if !b.selector.Matches(labels.Set(p.obj.Labels)) {
-				continue
-			}
-			count++
-			if p.ready {
-				healthy++
-			}
-			owner := c.keeper(p.owner)
-			owners[owner] = true
-			switch owner.Kind {
-			case "Pod", "Job", "DaemonSet", "Node":
-				scalable = false
+			for _, b := range c.budgetsOf(p) {
+				s := all[b]
+				s.pods++
+				if p.ready {
+					s.healthy++
+				}
+				s.owners[c.keeper(owner)] = true
 			}
 		}
 	}
-	scale := 0
-	for owner := range owners {
+	for b, s := range all {
+		c.desire(b, s)
+	}
+	return all
+}
+
+// desire works out how many pods of a budget have to be healthy.
+func (c *Cluster) desire(b *budget, s *standing) {
+	scale, scalable := 0, true
+	for owner := range s.owners {
+		switch owner.Kind {
+		case "Pod", "Job", "DaemonSet", "Node":
+			scalable = false
+		}
 		if w := c.workloads[owner]; w != nil {
 			scale += w.wants(c)
 		}
 	}
-	switch s := &b.object.Spec; {
-	case s.MaxUnavailable != nil:
-		return healthy, max(0, scale-scaled(s.MaxUnavailable, scale, true)), scalable
-	case s.MinAvailable != nil && s.MinAvailable.Type == 0:
-		return healthy, s.MinAvailable.IntValue(), true
-	case s.MinAvailable != nil:
-		return healthy, scaled(s.MinAvailable, scale, true), scalable
+	switch spec := &b.object.Spec; {
+	case spec.MaxUnavailable != nil:
+		s.desired, s.ok = max(0, scale-scaled(spec.MaxUnavailable, scale, true)), scalable
+	case spec.MinAvailable != nil && spec.MinAvailable.Type == intstr.Int:
+		s.desired = spec.MinAvailable.IntValue()
+	case spec.MinAvailable != nil:
+		s.desired, s.ok = scaled(spec.MinAvailable, scale, true), scalable
+	default:
+		s.desired = s.pods
 	}
-	return healthy, count, true
-}
-
-// counts tells whether a budget has any pods.
-func (c *Cluster) counts(b *budget) bool {
-	for owner, pods := range c.owned {
-		if owner.Namespace == b.ref.Namespace && slices.ContainsFunc(pods, func(p *pod) bool {
-			return b.selector.Matches(labels.Set(p.obj.Labels))
-		}) {
-			return true
-		}
-	}
-	return false
 }
 
 // breakBudgets notes the budgets that a pod's preemption has broken.
@@ -116,10 +152,15 @@ func (c *Cluster) breakBudgets(p *pod) {
 	if !p.ready {
 		return
 	}
-	for _, b := range c.budgetsOf(p) {
-		healthy, desired, _ := c.standing(b)
-		if least, was := c.broken[b.ref]; healthy < desired && (!was || healthy < least) {
-			c.broken[b.ref] = healthy
+	of := c.budgetsOf(p)
+	if len(of) == 0 {
+		return
+	}
+	all := c.standings(p.obj.Namespace)
+	for _, b := range of {
+		s := all[b]
+		if least, was := c.broken[b.ref]; s.healthy < s.desired && (!was || s.healthy < least) {
+			c.broken[b.ref] = s.healthy
 		}
 	}
 }
@@ -135,7 +176,8 @@ func (c *Cluster) refusal(p *pod) string {
 			of[1].ref.Name)
 	}
 	b := of[0]
-	healthy, desired, ok := c.standing(b)
+	now := c.standings(p.obj.Namespace)[b]
+	healthy, desired, ok := now.healthy, now.desired, now.ok
 	name := b.ref.Namespace + "/" + b.ref.Name
 	policy := or(b.object.Spec.UnhealthyPodEvictionPolicy, policyv1.IfHealthyBudget)
 	switch {
@@ -149,10 +191,11 @@ func (c *Cluster) refusal(p *pod) string {
 	return ""
 }
 
-// drain empties a node as `kubectl drain --ignore-daemonsets --delete-emptydir-data --force` does: pod by pod, as budgets allow, again and
-// again while pods go.
+// drain empties a node as `kubectl drain --ignore-daemonsets --delete-emptydir-data --force` does: those pods that are there when it
+// begins, as budgets allow, again and again.
 type drain struct {
 	node string
+	pods []*pod
 	// left is why pods are still there, by namespace/name.
 	left map[string]string
 	// forced are pods without a controller: kubectl asks for --force, and nobody makes them again.
@@ -163,8 +206,10 @@ type drain struct {
 
 func (d *drain) step(c *Cluster) (did bool) {
 	d.left, d.daemons = map[string]string{}, 0
-	for _, p := range c.on(d.node) {
+	for _, p := range d.pods {
 		switch {
+		case p.gone:
+			continue
 		case p.owner.Kind == "DaemonSet" && c.workloads[p.owner] != nil, isMirror(p.obj):
 			d.daemons++
 			continue

@@ -130,7 +130,7 @@ func (r *Report) lines() (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for _, w := range r.Change {
 		for _, reason := range w.Reasons {
-			say("%s: %s: %s", w.Key, pend(reason.Pods), reason.Why)
+			say("%s: %s", w.Key, reason)
 		}
 		if missing := w.Wanted.After - w.Placed.After - w.Pending.After; missing > 0 && w.What != isDeleted {
 			say("%s: %s not made yet%s", w.Key, areNot(missing), because(w.Waits))
@@ -214,10 +214,19 @@ func (x *Rollout) String() string {
 	return text
 }
 
+// String is "2 pods pend: cpu is full everywhere; would help: 1 more node".
+func (r Reason) String() string {
+	text := fmt.Sprintf("%s: %s", pend(r.Pods), r.Why)
+	if r.Help != "" {
+		text += "; would help: " + r.Help
+	}
+	return text
+}
+
 func whys(reasons []Reason) string {
 	var parts []string
 	for _, r := range reasons {
-		parts = append(parts, fmt.Sprintf("%s: %s", pend(r.Pods), r.Why))
+		parts = append(parts, r.String())
 	}
 	return strings.Join(parts, "; ")
 }

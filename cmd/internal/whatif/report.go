@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -69,6 +68,8 @@ type Workload struct {
 type Reason struct {
 	Pods int    `json:"pods"`
 	Why  string `json:"why"`
+	// Help is what would help; empty: not known.
+	Help string `json:"help,omitempty"`
 }
 
 // Rollout is how far a workload's pods are of its newest template.
@@ -169,15 +170,8 @@ func (c *Cluster) mark() *mark {
 			m.wanted[p.owner] = 1
 		}
 	}
-	for ref := range c.objects {
-		if ref.Kind != objects.KindPodDisruptionBudget {
-			continue
-		}
-		for _, b := range c.budgetsIn(ref.Namespace) {
-			if b.ref == ref {
-				m.budgets[ref], _, _ = c.standing(b)
-			}
-		}
+	for b, s := range c.standings("") {
+		m.budgets[b.ref] = s.healthy
 	}
 	return m
 }
@@ -272,11 +266,11 @@ func (c *Cluster) Report() *Report {
 		if affected[key] {
 			continue
 		}
-		if reasons, n := reasonsOf(byTop[key]); n > 0 {
+		if reasons, n := c.reasonsOf(key, byTop[key]); n > 0 {
 			r.StillPending = append(r.StillPending, StillPending{key, n, reasons})
 		}
 	}
-	r.Budgets = c.brokenBudgets(after)
+	r.Budgets = c.brokenBudgets()
 	for _, name := range slices.Sorted(maps.Keys(merged(c.before.room, after.room))) {
 		was, now := c.before.room[name], after.room[name]
 		if counted(name, was, now) {
@@ -337,7 +331,7 @@ func (c *Cluster) workload(key Key, pods []*pod, after *mark) Workload {
 		w.Zones = nil
 	}
 	w.OnNodes = len(nodes)
-	w.Reasons, _ = reasonsOf(pods)
+	w.Reasons, _ = c.reasonsOf(key, pods)
 	if x := c.workloads[key]; x != nil && c.change.mine[key] != "" {
 		w.Rollout = x.rollout(c)
 		if set, ok := x.(*statefulSet); ok {
@@ -347,17 +341,33 @@ func (c *Cluster) workload(key Key, pods []*pod, after *mark) Workload {
 	return w
 }
 
-// reasonsOf counts why pods pend, and the pods.
-func reasonsOf(pods []*pod) (reasons []Reason, n int) {
-	count := map[string]int{}
+// Reword takes in, in words, why so many pods of an owner pend, and what would help. It is for the report that follows.
+func (c *Cluster) Reword(owner Key, r Reason) {
+	c.words[c.top(owner)] = append(c.words[c.top(owner)], r)
+}
+
+// reasonsOf counts why pods of a workload pend, and the pods: in words, where those are known of all of them.
+func (c *Cluster) reasonsOf(key Key, pods []*pod) (reasons []Reason, n int) {
+	count := map[Reason]int{}
 	for _, p := range pods {
 		if !p.gone && p.node == "" {
-			count[plain(p.message)]++
+			count[Reason{Why: plain(p.message)}]++
 			n++
 		}
 	}
-	for why, n := range count {
-		reasons = append(reasons, Reason{n, why})
+	worded := map[Reason]int{}
+	for _, r := range c.words[key] {
+		worded[Reason{Why: r.Why, Help: r.Help}] += r.Pods
+		n -= r.Pods
+	}
+	if n == 0 {
+		count = worded
+	}
+	n = 0
+	for r, pods := range count {
+		r.Pods = pods
+		reasons = append(reasons, r)
+		n += pods
 	}
 	slices.SortFunc(reasons, func(a, b Reason) int { return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Why, b.Why)) })
 	return reasons, n
@@ -409,36 +419,23 @@ func (c *Cluster) preemptions() (all []Preempted) {
 }
 
 // brokenBudgets are those that have too few healthy pods, or had for a moment, and fewer than before.
-func (c *Cluster) brokenBudgets(after *mark) (broken []Budget) {
-	for ref := range after.budgets {
-		for _, b := range c.budgetsIn(ref.Namespace) {
-			if b.ref != ref {
-				continue
-			}
-			if !c.counts(b) {
-				continue // all its pods are gone, as somebody asked
-			}
-			now, desired, _ := c.standing(b)
-			before, known := c.before.budgets[ref]
-			lowest, was := c.broken[ref]
-			if !was || lowest > now {
-				lowest = now
-			}
-			if lowest < desired && known && lowest < before {
-				broken = append(broken, Budget{ref.Namespace, ref.Name, desired, before, lowest, now})
-			}
+func (c *Cluster) brokenBudgets() (broken []Budget) {
+	for b, s := range c.standings("") {
+		if s.pods == 0 {
+			continue // all its pods are gone, as somebody asked
+		}
+		now, desired := s.healthy, s.desired
+		before, known := c.before.budgets[b.ref]
+		lowest, was := c.broken[b.ref]
+		if !was || lowest > now {
+			lowest = now
+		}
+		if lowest < desired && known && lowest < before {
+			broken = append(broken, Budget{b.ref.Namespace, b.ref.Name, desired, before, lowest, now})
 		}
 	}
 	slices.SortFunc(broken, func(a, b Budget) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return broken
-}
-
-// Find is the pod of a name, namespace/name, that is there.
-func (c *Cluster) Find(name string) (string, error) {
-	if p := c.names[name]; p != nil {
-		return p.key(), nil
-	}
-	return "", fmt.Errorf("pod %s is not there after the change", name)
 }

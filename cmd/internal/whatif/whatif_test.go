@@ -3,7 +3,9 @@ package whatif
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -508,4 +510,41 @@ func TestRunsAreAlike(t *testing.T) {
 			t.Fatalf("got %s, want %s", got, first)
 		}
 	}
+}
+
+// A pod that goes back to a node that is drained is not evicted again: kubectl evicts those that are there when it begins.
+func TestADrainEnds(t *testing.T) {
+	old := aDeployment(t, "a:1", "  replicas: 1")
+	pods, sets := made(t, 1, old)
+	w := newWorld(t, []int{1}, Input{Pods: pods, Objects: sets, Workloads: []runtime.Object{sets[0], old}})
+	w.each = func() { // it tolerates everything
+		for _, p := range w.c.alive() {
+			w.c.Bound(p.obj.UID, "n0")
+		}
+	}
+	r := w.apply(Change{Drain: []string{"n0"}})
+	if len(r.Drains[0].Left) > 0 || !strings.HasSuffix(w.names("web"), "@n0") {
+		t.Errorf("got %s and %v, want the pod that was there gone, and another on the node", w.names("web"), r.Drains)
+	}
+}
+
+func FuzzReadReport(f *testing.F) {
+	f.Add(`{"change":[{"kind":"Deployment","namespace":"a","name":"b","pods":[{"name":"p","was":"n"}]}],"room":[]}`)
+	f.Add(`{"change":[],"room":[{"resource":"memory","largestBefore":"x"}]}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := ReadReport(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		now := &Report{Change: []Workload{{Key: Key{"Deployment", "a", "b"}, Pods: []Pod{{Name: "p", Node: "m"}}}}}
+		now.Compare("it", r)
+		r.Compare("itself", r)
+		if len(r.Diff.Workloads) != 0 {
+			t.Errorf("got %v between a report and itself, want nothing", r.Diff)
+		}
+		if err := errors.Join(r.WriteTable(io.Discard), now.WriteMarkdown(io.Discard)); err != nil {
+			t.Error(err)
+		}
+	})
 }
