@@ -38,6 +38,8 @@ type LeaseConfig struct {
 	Ours func(holder string) bool
 	// StandsBy is told of each other holder that is waited for; nil: nobody is.
 	StandsBy func(lease, holder string)
+	// Clients is how clients reach this process while it holds the Lease. It stands there as an annotation, under Identity.
+	Clients ClientAccess
 	// Recorder takes the event that tells who became leader; nil: nowhere.
 	Recorder resourcelock.EventRecorder
 	// WatchDog, where there is one, is told of the elector, and fails when that is stuck.
@@ -58,6 +60,14 @@ func HolderIdentity(id, group string) string { return id + holderMark + group }
 func IsOfGroup(holder, group string) bool {
 	_, of, ok := strings.Cut(holder, holderMark)
 	return ok && of == group
+}
+
+// DescribeHolder says what kind of scheduler holds a Lease.
+func DescribeHolder(holder string) string {
+	if strings.Contains(holder, holderMark) {
+		return "shardsched " + holder
+	}
+	return "kube-scheduler " + holder
 }
 
 // Lease is the Kubernetes Lease, held once. Its states:

@@ -184,6 +184,36 @@ func TestALeaseOfTheOwnGroupIsTakenAtOnce(t *testing.T) {
 	})
 }
 
+// The holder says in the Lease how clients reach it. A kube-scheduler that takes the Lease keeps the annotation, which is not about it.
+func TestALeaseTellsClientsOfItsHolder(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *leaseserver.Server) {
+		cfg := config(s.Client(kube.HolderIdentity("host_1", "g")))
+		cfg.Clients = kube.ClientAccess{Address: "127.0.0.1:7450", Pod: "kube-system/a"}
+		l := hold(t, cfg)
+		elapse(2 * retryPeriod) // it is renewed
+		holder, access, err := kube.Holder(s.Lease())
+		if err != nil || holder != cfg.Identity || access != cfg.Clients {
+			t.Errorf("got %q, %v, %v, want %q and %v", holder, access, err, cfg.Identity, cfg.Clients)
+		}
+		if err := l.Release(quiet(t)); err != nil {
+			t.Fatal(err)
+		}
+		if holder, _, err := kube.Holder(s.Lease()); holder != "" || err != nil || len(s.Lease().Annotations) > 0 {
+			t.Errorf("released: got holder %q, %v, annotations %v, want none", holder, err, s.Lease().Annotations)
+		}
+		hold(t, cfg)
+		for _, x := range []struct{ thief, want string }{
+			{"vm_5f68", "kube-scheduler vm_5f68 holds "},
+			{kube.HolderIdentity("other", "h"), "and does not say there how clients reach it"},
+		} {
+			s.Steal(x.thief)
+			if holder, _, err := kube.Holder(s.Lease()); holder != x.thief || err == nil || !strings.Contains(err.Error(), x.want) {
+				t.Errorf("taken by %s: got %q, %v, want %q", x.thief, holder, err, x.want)
+			}
+		}
+	})
+}
+
 func TestAGroupIsTheWholeEnd(t *testing.T) {
 	for _, tc := range []struct {
 		holder, group string

@@ -69,10 +69,12 @@ func (k *leaseLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 // Create is part of resourcelock.Interface.
 func (k *leaseLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return k.write(ctx, record, func(ctx context.Context) (*coordinationv1.Lease, error) {
-		return k.client().Create(ctx, &coordinationv1.Lease{
+		lease := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: k.l.cfg.Namespace, Name: k.l.cfg.Name},
 			Spec:       resourcelock.LeaderElectionRecordToLeaseSpec(&record),
-		}, metav1.CreateOptions{})
+		}
+		k.annotate(lease)
+		return k.client().Create(ctx, lease, metav1.CreateOptions{})
 	})
 }
 
@@ -107,6 +109,7 @@ func (k *leaseLock) update(ctx context.Context, record resourcelock.LeaderElecti
 	}
 	lease := k.read.DeepCopy()
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&record)
+	k.annotate(lease)
 	return k.client().Update(ctx, lease, metav1.UpdateOptions{})
 }
 

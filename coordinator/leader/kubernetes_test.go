@@ -130,12 +130,27 @@ func TestAProcessWhoseLeaseIsTakenEnds(t *testing.T) {
 	b := l.start("b")
 	l.waitContenders(1)
 	b.standby(t)
+	b.waitWords("kube-scheduler upstream holds kube-system/kube-scheduler; this coordinator stands by")
 	l.depose() // while it waits for the Lease
 	l.waitContenders(1)
 	b.standby(t)
 	l.lease.Steal("")
 	b.waitLeading()
 	l.wantHolder("b")
+}
+
+// waitWords waits until a process that does not lead says why in these words.
+func (p *process) waitWords(want string) {
+	p.land.t.Helper()
+	for {
+		_, err := p.api.GetSummary(p.land.ctx, &pb.GetSummaryRequest{})
+		if got := status.Convert(err).Message(); got == want {
+			return
+		} else if p.land.ctx.Err() != nil {
+			p.land.t.Fatalf("process %s says %q, want %q", p.id, got, want)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // standby checks that a process is fine and does not lead.

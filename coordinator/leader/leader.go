@@ -185,7 +185,8 @@ func (c *contender) acquire(ctx context.Context, leadership *lease.Leadership) (
 	cfg.Identity = kube.HolderIdentity(c.Record.GetId(), group)
 	// Whoever of the group held the Lease before was deposed in etcd, as long as this one is not.
 	cfg.Ours = func(holder string) bool { return kube.IsOfGroup(holder, group) && leadership.Check() == nil }
-	cfg.StandsBy = c.API.StandBy
+	cfg.StandsBy = func(lease, holder string) { c.API.StandBy(lease, kube.DescribeHolder(holder)) }
+	defer c.API.StandBy("", "")
 	return kube.AcquireLease(ctx, cfg)
 }
 

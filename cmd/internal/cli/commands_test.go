@@ -405,9 +405,9 @@ func TestApplyThatReachesNobody(t *testing.T) {
 			c.Close()
 		}
 	}()
-	for _, address := range []string{"127.0.0.1:1", l.Addr().String()} {
+	for address, says := range map[string]string{"127.0.0.1:1": "nobody listens at %s (tried for 1ms)", l.Addr().String(): "no coordinator leads at %s for 1ms: "} {
 		got := newShell(t).run(text, "apply", "-f", "-", "--address", address, "--patience", "1ms")
-		want := "stderr: error: apply: nothing was committed: no coordinator leads at " + address + " for 1ms: "
+		want := "stderr: error: apply: nothing was committed: " + fmt.Sprintf(says, address)
 		if !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 2 {
 			t.Errorf("got %q, want one line that begins with %q, and an exit code", got, want)
 		}

@@ -3,10 +3,12 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -267,8 +269,19 @@ func TestAddressesOfCoordinators(t *testing.T) {
 		{"then the environment", nil, env, []string{"a:1", "b:2"}},
 		{"then the default", nil, func(string) string { return "" }, []string{defaultClientAPI}},
 	} {
-		if got := (&connection{addresses: test.flags}).targets(test.env); !slices.Equal(got, test.want) {
-			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
+		if got, err := (&connection{addresses: test.flags}).targets(test.env); err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, %v, want %v", test.name, got, err, test.want)
+		}
+	}
+	for _, wrong := range []string{"nonsense", "host:", ":7450", "host:0", "host:65536", "host:port", "http://host:7450", "unix://relative", "::1:7450"} {
+		_, err := (&connection{}).targets(func(string) string { return "a:1," + wrong })
+		if usage := (usageError{}); !errors.As(err, &usage) || !strings.Contains(err.Error(), "$SHARDSCHED_ADDRESS: "+strconv.Quote(wrong)) {
+			t.Errorf("%s: got %v, want a usage error that names it", wrong, err)
+		}
+	}
+	for _, right := range []string{"[::1]:7450", "host.example:1", "unix:///run/x.sock"} {
+		if err := checkAddress(right); err != nil {
+			t.Errorf("%s: got %v, want none", right, err)
 		}
 	}
 }

@@ -108,6 +108,10 @@ What would happen if I applied this chart to that cluster?
 		&cobra.Group{ID: groupOther, Title: "Other:"})
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
+	if s.isPlugin() { // kubectl shardsched …, on somebody's own machine
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl shardsched"}
+		r.Up, r.Coordinator, r.Worker = nil, nil, nil
+	}
 	addRuns(root, s, r)
 	addClients(root, s)
 	root.AddCommand(newConvertCommand(s), newSnapshotCommand(s), newCELCommand(s), newVersionCommand(s))

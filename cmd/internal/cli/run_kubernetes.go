@@ -230,6 +230,14 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	return g.Wait()
 }
 
+// podFrom is namespace/name of the pod that this process runs in, by the environment; empty: it does not say.
+func podFrom(env func(string) string) string {
+	if namespace, name := env("POD_NAMESPACE"), env("POD_NAME"); namespace != "" && name != "" {
+		return namespace + "/" + name
+	}
+	return ""
+}
+
 // record tells others who this process is, by upstream's identity of a scheduler.
 func (k *kubernetes) record(address string) (*pb.LeaderRecord, error) {
 	host, err := os.Hostname()
@@ -266,6 +274,7 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 			Client:   k.clients.Leases.CoordinationV1(), Namespace: election.ResourceNamespace, Name: election.ResourceName,
 			Duration: election.LeaseDuration.Duration, RenewDeadline: election.RenewDeadline.Duration,
 			RetryPeriod: election.RetryPeriod.Duration,
+			Clients:     kube.ClientAccess{Address: record.Address, Pod: podFrom(os.Getenv)},
 		}
 	}
 	return cfg

@@ -3,6 +3,8 @@ package cli
 import (
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -23,6 +25,11 @@ type Streams struct {
 // SystemStreams are the process's own.
 func SystemStreams() Streams {
 	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Program: os.Args[0]}
+}
+
+// isPlugin tells whether the program was called by kubectl, as kubectl-shardsched.
+func (s Streams) isPlugin() bool {
+	return strings.TrimSuffix(filepath.Base(s.Program), ".exe") == "kubectl-shardsched"
 }
 
 // Style is how an answer to w is drawn: with colour and block characters only

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,10 +33,16 @@ const maxHops = 4
 
 // Config tells which coordinators to ask, and how.
 type Config struct {
-	// Addresses are host:port of coordinators, at least one.
+	// Addresses are host:port of coordinators, or unix:///path. At least one, or there is Find.
 	Addresses []string
+	// Find names the address of the leader, and is asked before a call and before each further round; nil: Addresses are asked in turn,
+	// and whoever one of them says leads.
+	Find func(context.Context) (string, error)
 	// Patience is how long a call is tried again while nobody leads or answers.
 	Patience time.Duration
+	// Absence is Patience where at all addresses nobody listens, and all are of this machine; 0: Patience. It is also that of names
+	// without an address.
+	Absence time.Duration
 	// Dial opens a connection: DialWith, or a test's own.
 	Dial func(address string) (*grpc.ClientConn, error)
 	// Now and Sleep are the clock; nil: the real one.
@@ -66,12 +74,13 @@ func DialWith(c credentials.TransportCredentials, options ...grpc.DialOption) fu
 type Client struct {
 	config  Config
 	conns   map[string]*grpc.ClientConn
-	current string // the address to ask next
+	current string          // the address to ask next; empty: it is to be found
+	absent  map[string]bool // addresses at which nobody was when they were asked last
 }
 
 // New makes a client; nothing is dialled before the first call.
 func New(c Config) (*Client, error) {
-	if len(c.Addresses) == 0 || c.Dial == nil {
+	if len(c.Addresses) == 0 && c.Find == nil || c.Dial == nil {
 		return nil, errors.New("a client needs an address and a way to dial it")
 	}
 	if c.Now == nil {
@@ -80,7 +89,11 @@ func New(c Config) (*Client, error) {
 	if c.Sleep == nil {
 		c.Sleep = sleep
 	}
-	return &Client{config: c, conns: map[string]*grpc.ClientConn{}, current: c.Addresses[0]}, nil
+	made := &Client{config: c, conns: map[string]*grpc.ClientConn{}, absent: map[string]bool{}}
+	if c.Find == nil {
+		made.current = c.Addresses[0]
+	}
+	return made, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -105,26 +118,31 @@ func (c *Client) Close() {
 // Do calls until the leader has answered, patience is over, or the error is one
 // that another try does not mend.
 func (c *Client) Do(ctx context.Context, call func(context.Context, pb.SchedulerServiceClient) error) error {
-	deadline := c.config.Now().Add(c.config.Patience)
+	begun := c.config.Now()
 	taken := false
 	for hops := 0; ; {
+		if c.current == "" {
+			if err := c.find(ctx); err != nil {
+				return err
+			}
+		}
 		sent, err := c.ask(ctx, call)
 		if err == nil {
+			delete(c.absent, c.current)
 			return nil
 		}
 		next, again := c.after(err)
 		taken = taken || sent && mayBeTaken(err)
 		if !again || ctx.Err() != nil {
-			return plain(ctx, err, taken)
+			return c.plain(ctx, err, taken)
 		}
 		if next != "" && next != c.current && hops < maxHops {
 			c.current = next
 			hops++
 			continue
 		}
-		if !c.config.Now().Add(pause).Before(deadline) {
-			return fmt.Errorf("no coordinator leads at %s for %s: %w",
-				strings.Join(c.config.Addresses, ", "), c.config.Patience, plain(ctx, err, taken))
+		if patience := c.patience(err); c.config.Now().Add(pause).Sub(begun) >= patience {
+			return c.tired(ctx, err, taken, patience)
 		}
 		if err := c.config.Sleep(ctx, pause); err != nil {
 			return err
@@ -132,6 +150,56 @@ func (c *Client) Do(ctx context.Context, call func(context.Context, pb.Scheduler
 		hops = 0
 		c.rotate()
 	}
+}
+
+// find asks for the address, until there is one.
+func (c *Client) find(ctx context.Context) error {
+	for begun := c.config.Now(); ; {
+		address, err := c.config.Find(ctx)
+		if err == nil {
+			c.current = address
+			return nil
+		}
+		if final := (*FinalError)(nil); errors.As(err, &final) || ctx.Err() != nil ||
+			c.config.Now().Add(pause).Sub(begun) >= c.config.Patience {
+			return err
+		}
+		if err := c.config.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// FinalError is one of Find that another try does not mend.
+type FinalError struct{ Err error }
+
+func (e *FinalError) Error() string { return e.Err.Error() }
+func (e *FinalError) Unwrap() error { return e.Err }
+
+// patience is how long to go on after an error.
+func (c *Client) patience(err error) time.Duration {
+	c.absent[c.current] = isAbsent(c.current, err)
+	for _, a := range c.config.Addresses {
+		if !c.absent[a] {
+			return c.config.Patience
+		}
+	}
+	if c.config.Find != nil || c.config.Absence == 0 {
+		return c.config.Patience
+	}
+	return min(c.config.Absence, c.config.Patience)
+}
+
+// tired is the error of a call that was tried for as long as patience says.
+func (c *Client) tired(ctx context.Context, err error, taken bool, patience time.Duration) error {
+	at := strings.Join(c.config.Addresses, ", ")
+	if c.config.Find != nil {
+		at = c.current
+	}
+	if c.absent[c.current] {
+		return fmt.Errorf("nobody listens at %s (tried for %s): is a coordinator running there? %w", at, patience, c.plain(ctx, err, taken))
+	}
+	return fmt.Errorf("no coordinator leads at %s for %s: %w", at, patience, c.plain(ctx, err, taken))
 }
 
 // ask calls the current address, and tells whether the request may have left.
@@ -175,9 +243,12 @@ func (c *Client) after(err error) (next string, again bool) {
 		return "", false
 	}
 	if notLeader := notLeaderDetail(s); notLeader != nil {
-		return notLeader.GetLeader().GetAddress(), true
+		if c.config.Find != nil {
+			return "", true // it knows others by addresses of their own hosts
+		}
+		return notLeader.GetLeader().GetAddress(), notLeader.GetHolder() == ""
 	}
-	return "", s.Code() == codes.Unavailable
+	return "", s.Code() == codes.Unavailable && !isForeign(s.Message())
 }
 
 func notLeaderDetail(s *status.Status) *pb.NotLeader {
@@ -195,8 +266,60 @@ func notLeaderDetail(s *status.Status) *pb.NotLeader {
 // rotate goes on to the configured address after the current one; from a leader
 // that was only heard of, to the first.
 func (c *Client) rotate() {
+	if c.config.Find != nil {
+		c.current = ""
+		return
+	}
 	i := slices.Index(c.config.Addresses, c.current)
 	c.current = c.config.Addresses[(i+1)%len(c.config.Addresses)]
+}
+
+// Words of gRPC and of the libraries below it, for what may be the matter with an address.
+const (
+	saysHTTP      = "looked like an HTTP/1.1 header"
+	saysNoTLS     = "first record does not look like a TLS handshake"
+	saysHTTPS     = "unexpected HTTP status code received from server"
+	saysNothing   = "error reading server preface: EOF"
+	saysNoAddress = "name resolver error: produced zero addresses"
+)
+
+// isForeign tells that whoever listens is no coordinator, or not as it is spoken to: another try does not change that.
+func isForeign(message string) bool {
+	return strings.Contains(message, saysHTTP) || strings.Contains(message, saysNoTLS) || strings.Contains(message, saysHTTPS)
+}
+
+// isAbsent tells that nobody listens at an address of this machine, or that there is no address of the name.
+func isAbsent(address string, err error) bool {
+	message := err.Error()
+	if strings.Contains(message, saysNoAddress) {
+		return true
+	}
+	host, _, _ := net.SplitHostPort(address)
+	here := strings.HasPrefix(address, "unix:") || host == "localhost" || net.ParseIP(host).IsLoopback()
+	return here && (strings.Contains(message, syscall.ECONNREFUSED.Error()) || strings.Contains(message, syscall.ENOENT.Error()))
+}
+
+// foreign says what is the matter with an address in words; empty: gRPC's are good enough.
+func foreign(address, message string) string {
+	_, port, _ := net.SplitHostPort(address)
+	clients := "clients use the port of the coordinator's --listen, 7450 by default"
+	if port == "7451" {
+		clients = "7451 is the metrics port; clients use 7450"
+	}
+	switch {
+	case strings.Contains(message, saysHTTP):
+		return fmt.Sprintf("%s speaks HTTP and no gRPC: %s", address, clients)
+	case strings.Contains(message, saysHTTPS):
+		return fmt.Sprintf("%s is an HTTPS server and no coordinator: %s", address, clients)
+	case strings.Contains(message, saysNoTLS):
+		return fmt.Sprintf("%s does not speak TLS: leave the --tls flags out, or ask another port: %s", address, clients)
+	case strings.Contains(message, saysNothing):
+		return fmt.Sprintf("%s ends the connection at once: if it wants TLS, give --tls-ca-file", address)
+	case strings.Contains(message, saysNoAddress):
+		host, _, _ := net.SplitHostPort(address)
+		return fmt.Sprintf("no address is known of %s", host)
+	}
+	return ""
 }
 
 // dialing is how gRPC words that it reached nobody.
@@ -243,7 +366,8 @@ func MayBeTaken(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func plain(ctx context.Context, err error, taken bool) error {
+// plain is an error of the current address in plain words.
+func (c *Client) plain(ctx context.Context, err error, taken bool) error {
 	s, ok := status.FromError(err)
 	if !ok {
 		return err
@@ -254,6 +378,9 @@ func plain(ctx context.Context, err error, taken bool) error {
 	message := s.Message()
 	if rest, ok := strings.CutPrefix(message, dialing); ok {
 		message = strings.TrimSuffix(rest, `"`)
+	}
+	if words := foreign(c.current, message); words != "" {
+		message = words
 	}
 	return &Error{Code: s.Code(), Message: message, MayBeTaken: taken}
 }

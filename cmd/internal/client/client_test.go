@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -296,5 +298,118 @@ func TestWatchEndsWithItsReader(t *testing.T) {
 	err := c.client(t, time.Second, "a").Watch(t.Context(), KindPod, "", 0, func(pb.WatchEventType, runtime.Object) error { return broken })
 	if !errors.Is(err, broken) || a.asked != 1 {
 		t.Errorf("got %v after %d watches, want the reader's own error after one", err, a.asked)
+	}
+}
+
+// realClient is a client on the real network with the clock of a cluster.
+func realClient(t *testing.T, c *cluster, cfg Config) *Client {
+	cfg.Dial = DialWith(insecure.NewCredentials())
+	cfg.Now = func() time.Time { return c.now }
+	cfg.Sleep = func(ctx context.Context, d time.Duration) error {
+		c.now = c.now.Add(d)
+		c.slept += d
+		return ctx.Err()
+	}
+	cl, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// closed is an address of this machine at which nobody listens.
+func closed(t *testing.T) string {
+	l := listen(t)
+	l.Close()
+	return l.Addr().String()
+}
+
+// Where nobody listens on this machine, waiting for long helps nobody; but one address that answers is enough to go on.
+func TestGivesUpSoonWhereNobodyListensHere(t *testing.T) {
+	follower := listen(t)
+	s := grpc.NewServer()
+	pb.RegisterSchedulerServiceServer(s, &coordinator{summary: func(int) error { return notLeader(t, "") }})
+	go s.Serve(follower)
+	t.Cleanup(s.Stop)
+	for name, x := range map[string]struct {
+		addresses []string
+		slept     time.Duration
+		want      string
+	}{
+		"nobody at all":            {[]string{closed(t), closed(t)}, 2*time.Second - pause, "nobody listens at 127.0.0.1:"},
+		"nobody at a socket":       {[]string{"unix:///nowhere/at.all"}, 2*time.Second - pause, "nobody listens at unix:///nowhere/at.all"},
+		"a follower beside":        {[]string{closed(t), follower.Addr().String()}, 10*time.Second - pause, "no coordinator leads at"},
+		"a name without a machine": {[]string{"nobody.invalid:7450"}, 2*time.Second - pause, "no address is known of nobody.invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &cluster{now: time.Unix(0, 0)}
+			err := summary(realClient(t, c, Config{Addresses: x.addresses, Patience: 10 * time.Second, Absence: 2 * time.Second}), t.Context())
+			if err == nil || !strings.Contains(err.Error(), x.want) || c.slept != x.slept {
+				t.Errorf("got %v after %s, want %q after %s", err, c.slept, x.want, x.slept)
+			}
+		})
+	}
+}
+
+// Whoever listens and speaks something else is named at once.
+func TestNamesWhoIsNoCoordinator(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	c := &cluster{now: time.Unix(0, 0)}
+	address := plain.Listener.Addr().String()
+	err := summary(realClient(t, c, Config{Addresses: []string{address}, Patience: time.Minute}), t.Context())
+	want := address + " speaks HTTP and no gRPC: clients use the port of the coordinator's --listen, 7450 by default"
+	if err == nil || err.Error() != want || c.slept != 0 {
+		t.Errorf("got %v after %s, want %q at once", err, c.slept, want)
+	}
+	if got, want := foreign("host:7451", saysHTTP), "host:7451 speaks HTTP and no gRPC: 7451 is the metrics port; clients use 7450"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A kube-scheduler that leads is named at once: no coordinator will answer.
+func TestDoesNotWaitForAKubeScheduler(t *testing.T) {
+	a := &coordinator{summary: func(int) error {
+		s, err := status.New(codes.FailedPrecondition, "kube-scheduler x holds a/b; this coordinator stands by").WithDetails(&pb.NotLeader{Holder: "x"})
+		if err != nil {
+			t.Error(err)
+		}
+		return s.Err()
+	}}
+	c := newCluster(t, map[string]*coordinator{"a": a})
+	err := summary(c.client(t, time.Minute, "a"), t.Context())
+	if err == nil || err.Error() != "kube-scheduler x holds a/b; this coordinator stands by" || c.slept != 0 {
+		t.Errorf("got %v after %s, want who holds the Lease, at once", err, c.slept)
+	}
+}
+
+// Who finds the leader by other means is asked again before each round, and what followers know is not looked at.
+func TestAsksWhereTheLeaderIs(t *testing.T) {
+	leader := &coordinator{summary: fine}
+	follower := &coordinator{summary: func(int) error { return notLeader(t, "nowhere") }}
+	c := newCluster(t, map[string]*coordinator{"follower": follower, "leader": leader})
+	cl := c.client(t, time.Minute, "unused")
+	answers := []string{"", "follower", "leader"}
+	cl.current, cl.config.Addresses = "", nil
+	cl.config.Find = func(context.Context) (string, error) {
+		next := answers[0]
+		answers = answers[1:]
+		if next == "" {
+			return "", errors.New("nobody holds it")
+		}
+		return next, nil
+	}
+	if err := summary(cl, t.Context()); err != nil || len(answers) > 0 || c.slept != 2*pause {
+		t.Errorf("got %v after %s, %q not asked; want an answer after %s", err, c.slept, answers, 2*pause)
+	}
+	cl.current = ""
+	cl.config.Find = func(context.Context) (string, error) { return "", &FinalError{errors.New("another leads")} }
+	if err := summary(cl, t.Context()); err == nil || err.Error() != "another leads" || c.slept != 2*pause {
+		t.Errorf("got %v after %s, want the finder's error at once", err, c.slept)
+	}
+	cl.config.Find = func(context.Context) (string, error) { return "", errors.New("nobody holds it") }
+	if err := summary(cl, t.Context()); err == nil || c.slept != 2*pause+time.Minute-pause {
+		t.Errorf("got %v after %s, want an error once patience is over", err, c.slept)
 	}
 }

@@ -10,6 +10,10 @@
 //	 │ │ NotLeader{}, UNAVAILABLE ─▶ next address, after a pause
 //	 └─┘ anything else ───────────────▶ the caller's error
 //
+// With Config.Find the API server is asked who leads, before the first round and before each other; then what followers know is not
+// looked at. Where nobody listens on this machine, where whoever listens speaks something else, or where a kube-scheduler leads, no
+// patience helps, and the error says what is the matter.
+//
 // A call that was repeated may have been carried out twice: Apply and Delete
 // come to the same, but may say "unchanged" of what the first try created.
 package client

@@ -141,8 +141,8 @@ func (r *role) refusal() error {
 	if r.leader != nil || r.holder == "" {
 		return notLeader(r.leader)
 	}
-	message := fmt.Sprintf("this coordinator stands by: %s holds the Lease %s", r.holder, r.held)
-	return newStatus(codes.FailedPrecondition, message, &pb.NotLeader{})
+	message := fmt.Sprintf("%s holds %s; this coordinator stands by", r.holder, r.held)
+	return newStatus(codes.FailedPrecondition, message, &pb.NotLeader{Holder: r.holder})
 }
 
 // beginStored is begin for what is about objects.

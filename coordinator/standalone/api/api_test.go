@@ -214,6 +214,11 @@ func (r *rig) calls(t *testing.T) map[string]error {
 // wantNotLeader checks a refusal and the leader that it names.
 func wantNotLeader(t *testing.T, what string, err error, leader *pb.LeaderRecord) {
 	t.Helper()
+	wantNotLeaderDetail(t, what, err, &pb.NotLeader{Leader: leader})
+}
+
+func wantNotLeaderDetail(t *testing.T, what string, err error, want *pb.NotLeader) {
+	t.Helper()
 	wantCode(t, what, err, codes.FailedPrecondition)
 	details := status.Convert(err).Details()
 	if len(details) != 1 {
@@ -221,7 +226,7 @@ func wantNotLeader(t *testing.T, what string, err error, leader *pb.LeaderRecord
 		return
 	}
 	got, ok := details[0].(*pb.NotLeader)
-	if want := (&pb.NotLeader{Leader: leader}); !ok || !proto.Equal(got, want) {
+	if !ok || !proto.Equal(got, want) {
 		t.Errorf("%s: got detail %v, want %v", what, details[0], want)
 	}
 }
@@ -527,10 +532,10 @@ func TestTheSchedulerAnswersThroughTheAPI(t *testing.T) {
 // Beside a kube-scheduler that holds the Lease no coordinator leads, and a standby says who does.
 func TestAStandbyNamesTheHolderOfTheLease(t *testing.T) {
 	r := follower(t)
-	r.server.StandBy("kube-system/kube-scheduler", "vm_5f68")
+	r.server.StandBy("kube-system/kube-scheduler", "kube-scheduler vm_5f68")
 	for what, err := range r.calls(t) {
-		wantNotLeader(t, what, err, nil)
-		if got, want := status.Convert(err).Message(), "this coordinator stands by: vm_5f68 holds the Lease kube-system/kube-scheduler"; what != "Watch" && got != want {
+		wantNotLeaderDetail(t, what, err, &pb.NotLeader{Holder: "kube-scheduler vm_5f68"})
+		if got, want := status.Convert(err).Message(), "kube-scheduler vm_5f68 holds kube-system/kube-scheduler; this coordinator stands by"; what != "Watch" && got != want {
 			t.Errorf("%s: got %q, want %q", what, got, want)
 		}
 	}

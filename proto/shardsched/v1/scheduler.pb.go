@@ -4423,7 +4423,9 @@ func (x *LeaderRecord) GetAddress() string {
 type NotLeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent: nobody leads.
-	Leader        *LeaderRecord `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	Leader *LeaderRecord `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	// Who holds the Kubernetes Lease that this coordinator waits for; empty: nobody, or a coordinator.
+	Holder        string `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4463,6 +4465,13 @@ func (x *NotLeader) GetLeader() *LeaderRecord {
 		return x.Leader
 	}
 	return nil
+}
+
+func (x *NotLeader) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
 }
 
 // QueueEntry is what the journal keeps of a pending pod, beside its object.
@@ -4919,9 +4928,10 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\ais_self\x18\x02 \x01(\bR\x06isSelf\"8\n" +
 	"\fLeaderRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"@\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"X\n" +
 	"\tNotLeader\x123\n" +
-	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\"\xa4\x03\n" +
+	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\x12\x16\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\"\xa4\x03\n" +
 	"\n" +
 	"QueueEntry\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x1a\n" +
