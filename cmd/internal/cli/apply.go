@@ -25,6 +25,7 @@ type applyOptions struct {
 	files       []string
 	namespace   string
 	skipInvalid bool
+	noPrune     bool
 	dryRun      bool
 	quiet       bool
 }
@@ -40,7 +41,13 @@ func newApplyCommand(s Streams) *cobra.Command {
 stand for the pods that their controllers would make, and the claims of those
 (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob,
 ReplicationController). Other kinds are skipped. Everything is checked before
-anything is sent; a line is printed for what etcd has committed.`,
+anything is sent; a line is printed for what etcd has committed.
+
+A workload that was applied before owns its pods: fewer replicas delete pods, in the
+order of Kubernetes' controllers, and another template replaces them, all at once. A
+ReplicaSet, a ReplicationController and a Job leave the pods of an older template as
+they are or refuse another one, as in Kubernetes. With --no-prune nothing is deleted.
+What was read from a cluster (objects with a UID) is applied as it is.`,
 		Example: `  shardsched apply -f nodes.yaml -f chart/
   helm template my-chart | shardsched apply -f -
   shardsched apply -f chart/ --dry-run`,
@@ -55,6 +62,7 @@ anything is sent; a line is printed for what etcd has committed.`,
 	fs := c.Flags()
 	addFileFlags(fs, &o.files, &o.skipInvalid, "objects to apply")
 	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
+	fs.BoolVar(&o.noPrune, "no-prune", false, "only add what workloads stand for, and delete nothing that they made before")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "check everything and tell what would be done, but do nothing")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "print the count alone")
 	o.connection.addFlags(fs)
@@ -63,7 +71,7 @@ anything is sent; a line is printed for what etcd has committed.`,
 
 func (o *applyOptions) run(ctx context.Context, s Streams, cl *client.Client) error {
 	in, err := readInput(s, inputRequest{
-		Paths: o.files, Namespace: o.namespace, SkipInvalid: o.skipInvalid,
+		Paths: o.files, Namespace: o.namespace, SkipInvalid: o.skipInvalid, Apart: ownedUnless(o.noPrune),
 		Nodes: func() ([]*v1.Node, error) { return cl.Nodes(ctx) },
 	})
 	if err != nil {
@@ -73,7 +81,7 @@ func (o *applyOptions) run(ctx context.Context, s Streams, cl *client.Client) er
 	if o.quiet {
 		lines = io.Discard
 	}
-	a := &applier{client: cl, lines: lines, dryRun: o.dryRun}
+	a := &applier{client: cl, lines: lines, notes: s.Err, dryRun: o.dryRun}
 	if err := a.apply(ctx, in); err != nil {
 		return err
 	}
@@ -86,27 +94,84 @@ func (o *applyOptions) run(ctx context.Context, s Streams, cl *client.Client) er
 type applier struct {
 	client *client.Client
 	lines  io.Writer // a line for each object
+	notes  io.Writer
 	dryRun bool
-	// committed counts outcomes.
+	// committed counts outcomes, deleted what went.
 	committed map[pb.ApplyOutcome]int
+	deleted   int
+	// last is the last pod that was sent; nil: none was.
+	last *pb.ObjectRef
 }
 
 // apply sends everything, one chunk after the other. An error says what was
 // committed before it.
 func (a *applier) apply(ctx context.Context, in *Input) error {
 	a.committed = map[pb.ApplyOutcome]int{}
-	all, err := encodeAll(in)
+	x := &changes{send: *in}
+	if in.Asked != nil {
+		var err error
+		if x, err = in.changes(ctx, a.client); err != nil {
+			return err
+		}
+	}
+	for _, note := range x.notes {
+		fmt.Fprintf(a.notes, "note: %s\n", note)
+	}
+	all, err := encodeAll(&x.send)
 	if err != nil {
 		return err
 	}
 	for sent := 0; sent < len(all); {
 		n := chunk(all[sent:])
+		if all[sent].GetRef().GetKind() == client.KindPod { // pods make room before others come
+			if err := a.remove(ctx, x); err != nil {
+				return err
+			}
+		}
 		if err := a.send(ctx, all[sent:sent+n]); err != nil {
 			return a.partial(err, all, sent, n)
 		}
 		sent += n
 	}
-	return nil
+	return a.remove(ctx, x)
+}
+
+// remove deletes what goes, once, and tells of what stays.
+func (a *applier) remove(ctx context.Context, x *changes) error {
+	var refs []*pb.ObjectRef
+	for _, ref := range x.gone {
+		refs = append(refs, protoRef(ref))
+	}
+	for _, ref := range x.kept {
+		a.committed[pb.ApplyOutcome_APPLY_OUTCOME_UNCHANGED]++
+		fmt.Fprintf(a.lines, "%s unchanged%s\n", refString(protoRef(ref)), a.suffix())
+	}
+	x.gone, x.kept = nil, nil
+	if a.dryRun {
+		for _, ref := range refs {
+			fmt.Fprintf(a.lines, "%s deleted%s\n", refString(ref), a.suffix())
+		}
+		a.deleted = len(refs)
+		return nil
+	}
+	return deleteAll(ctx, a.client, refs, func(ref *pb.ObjectRef, was bool) {
+		if was {
+			a.deleted++
+			fmt.Fprintf(a.lines, "%s deleted\n", refString(ref))
+		}
+	})
+}
+
+func protoRef(ref objects.Ref) *pb.ObjectRef {
+	return &pb.ObjectRef{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// ownedUnless is how an input is read whose workloads own what they made before.
+func ownedUnless(noPrune bool) apart {
+	if noPrune {
+		return apartNever
+	}
+	return apartManifests
 }
 
 func encodeAll(in *Input) ([]*pb.Object, error) {
@@ -171,6 +236,9 @@ func (a *applier) send(ctx context.Context, objs []*pb.Object) error {
 		a.committed[outcome]++
 		fmt.Fprintf(a.lines, "%s %s%s\n", refString(objs[i].GetRef()), outcomeString(outcome), a.suffix())
 	}
+	if ref := objs[len(objs)-1].GetRef(); ref.GetKind() == client.KindPod {
+		a.last = ref
+	}
 	return nil
 }
 
@@ -201,10 +269,14 @@ func (a *applier) partial(err error, all []*pb.Object, sent, n int) error {
 }
 
 func (a *applier) count() string {
-	return fmt.Sprintf("%d created, %d configured, %d unchanged%s",
+	deleted := ""
+	if a.deleted > 0 {
+		deleted = fmt.Sprintf(", %d deleted", a.deleted)
+	}
+	return fmt.Sprintf("%d created, %d configured, %d unchanged%s%s",
 		a.committed[pb.ApplyOutcome_APPLY_OUTCOME_CREATED],
 		a.committed[pb.ApplyOutcome_APPLY_OUTCOME_CONFIGURED],
-		a.committed[pb.ApplyOutcome_APPLY_OUTCOME_UNCHANGED], a.suffix())
+		a.committed[pb.ApplyOutcome_APPLY_OUTCOME_UNCHANGED], deleted, a.suffix())
 }
 
 func outcomeString(o pb.ApplyOutcome) string {

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -31,6 +32,7 @@ import (
 type memory struct {
 	pb.UnimplementedSchedulerServiceServer
 	objects map[string]*pb.Object // by kind/namespace/name
+	applied map[string][]byte     // the same, as they were sent
 	applies int
 	failAt  int // the Apply that is refused; 0: none
 	sizes   []int
@@ -48,16 +50,31 @@ func (m *memory) Apply(_ context.Context, q *pb.ApplyRequest) (*pb.ApplyResponse
 		outcome := pb.ApplyOutcome_APPLY_OUTCOME_CREATED
 		if old := m.objects[key(o.GetRef())]; old != nil {
 			outcome = pb.ApplyOutcome_APPLY_OUTCOME_CONFIGURED
-			if bytes.Equal(old.GetRaw(), o.GetRaw()) {
+			if bytes.Equal(m.applied[key(o.GetRef())], o.GetRaw()) {
 				outcome = pb.ApplyOutcome_APPLY_OUTCOME_UNCHANGED
 			}
 		}
 		if !q.GetDryRun() {
-			m.objects[key(o.GetRef())] = o
+			stored, err := m.stored(o)
+			if err != nil {
+				return nil, err
+			}
+			m.applied[key(o.GetRef())], m.objects[key(o.GetRef())] = o.GetRaw(), stored
 		}
 		answer.Outcomes = append(answer.Outcomes, outcome)
 	}
 	return answer, nil
+}
+
+// stored is an object with a UID.
+func (m *memory) stored(o *pb.Object) (*pb.Object, error) {
+	obj, err := objects.Decode(o.GetRaw())
+	if err != nil || obj.(objects.Object).GetUID() != "" {
+		return o, err
+	}
+	obj.(objects.Object).SetUID(types.UID(fmt.Sprintf("uid-of-%s", o.GetRef().GetName())))
+	raw, err := objects.Encode(obj.(objects.Object))
+	return &pb.Object{Ref: o.GetRef(), Raw: raw}, err
 }
 
 func (m *memory) Delete(_ context.Context, q *pb.DeleteRequest) (*pb.DeleteResponse, error) {
@@ -303,7 +320,7 @@ type shell struct {
 }
 
 func newShell(t *testing.T) *shell {
-	s := &shell{t: t, server: &memory{objects: map[string]*pb.Object{}}, dir: t.TempDir()}
+	s := &shell{t: t, server: &memory{objects: map[string]*pb.Object{}, applied: map[string][]byte{}}, dir: t.TempDir()}
 	s.address = s.server.serve(t)
 	return s
 }

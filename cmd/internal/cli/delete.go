@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/cmd/internal/whatif"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -96,28 +98,19 @@ func (o *deleteOptions) validate(args []string) ([]string, error) {
 }
 
 func (o *deleteOptions) run(ctx context.Context, s Streams, cl *client.Client, args []string) error {
-	refs, err := o.refs(ctx, s, cl, args)
+	refs, missing, err := o.refs(ctx, s, cl, args)
 	if err != nil {
 		return err
 	}
-	deleted, missing := 0, []string(nil)
-	for chunk := range slices.Chunk(refs, deleteChunk) {
-		var answer *pb.DeleteResponse
-		err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
-			answer, err = c.Delete(ctx, &pb.DeleteRequest{Refs: chunk})
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("delete: %d of %d objects were deleted before: %w", deleted, len(refs), err)
+	err = deleteAll(ctx, cl, refs, func(ref *pb.ObjectRef, was bool) {
+		if was {
+			fmt.Fprintf(s.Out, "%s deleted\n", refString(ref))
+		} else {
+			missing = append(missing, refString(ref))
 		}
-		for i, was := range answer.GetDeleted() {
-			if !was {
-				missing = append(missing, refString(chunk[i]))
-				continue
-			}
-			deleted++
-			fmt.Fprintf(s.Out, "%s deleted\n", refString(chunk[i]))
-		}
+	})
+	if err != nil {
+		return err
 	}
 	if len(missing) == 0 || o.ignoreNotFound {
 		return nil
@@ -130,8 +123,31 @@ func (o *deleteOptions) run(ctx context.Context, s Streams, cl *client.Client, a
 	return fmt.Errorf("%s", text)
 }
 
-// refs are what to delete: pods first, then nodes, then the rest, namespaces last.
-func (o *deleteOptions) refs(ctx context.Context, s Streams, cl *client.Client, args []string) ([]*pb.ObjectRef, error) {
+// deleteAll deletes objects, and tells of each whether it was there.
+func deleteAll(ctx context.Context, cl *client.Client, refs []*pb.ObjectRef, tell func(ref *pb.ObjectRef, was bool)) error {
+	deleted := 0
+	for chunk := range slices.Chunk(refs, deleteChunk) {
+		var answer *pb.DeleteResponse
+		err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
+			answer, err = c.Delete(ctx, &pb.DeleteRequest{Refs: chunk})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("delete: %d of %d objects were deleted before: %w", deleted, len(refs), err)
+		}
+		for i, was := range answer.GetDeleted() {
+			if was {
+				deleted++
+			}
+			tell(chunk[i], was)
+		}
+	}
+	return nil
+}
+
+// refs are what to delete, and workloads of files that have left nothing: pods first, then nodes, then the rest, namespaces last.
+func (o *deleteOptions) refs(ctx context.Context, s Streams, cl *client.Client, args []string) (refs []*pb.ObjectRef, missing []string,
+	err error) {
 	if len(o.files) > 0 {
 		return o.fileRefs(ctx, s, cl)
 	}
@@ -144,38 +160,62 @@ func (o *deleteOptions) refs(ctx context.Context, s Streams, cl *client.Client, 
 			found, err = choose(&o.listing, found, labelsOf)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, obj := range found {
 			names = append(names, obj.(metav1.Object).GetName())
 		}
 	}
-	var refs []*pb.ObjectRef
 	for _, name := range names {
 		refs = append(refs, &pb.ObjectRef{Kind: kind, Namespace: namespace, Name: name})
 	}
-	return refs, nil
+	return refs, nil, nil
 }
 
-func (o *deleteOptions) fileRefs(ctx context.Context, s Streams, cl *client.Client) ([]*pb.ObjectRef, error) {
+// fileRefs are what files stand for: of a workload all that it made, by whatever template.
+func (o *deleteOptions) fileRefs(ctx context.Context, s Streams, cl *client.Client) (refs []*pb.ObjectRef, missing []string, err error) {
 	in, err := readInput(s, inputRequest{
-		Paths: o.files, Namespace: o.namespace, SkipInvalid: o.skipInvalid,
+		Paths: o.files, Namespace: o.namespace, SkipInvalid: o.skipInvalid, Apart: apartManifests,
 		Nodes: func() ([]*v1.Node, error) { return cl.Nodes(ctx) },
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var refs []*pb.ObjectRef
+	var others []objects.Ref
+	if a := in.Asked; a != nil {
+		in.Pods, in.Cluster = slices.Concat(in.Pods, a.Pods), slices.Concat(in.Cluster, a.Objects)
+		there, err := ownedBy(ctx, cl, a.Workloads)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, w := range a.Workloads {
+			key := whatif.KeyOf(w)
+			all := there.refsOf(key)
+			if len(all) == 0 {
+				missing = append(missing, fmt.Sprintf("%s/%s/%s", strings.ToLower(key.Kind), key.Namespace, key.Name))
+			}
+			for _, ref := range all {
+				if ref.Kind == objects.KindPod {
+					refs = append(refs, protoRef(ref))
+				} else {
+					others = append(others, ref)
+				}
+			}
+		}
+	}
 	for _, p := range in.Pods {
-		refs = append(refs, &pb.ObjectRef{Kind: client.KindPod, Namespace: p.Namespace, Name: p.Name})
+		refs = append(refs, protoRef(objects.RefOf(p)))
 	}
 	for _, n := range in.Nodes {
-		refs = append(refs, &pb.ObjectRef{Kind: client.KindNode, Name: n.Name})
+		refs = append(refs, protoRef(objects.RefOf(n)))
+	}
+	for _, ref := range others {
+		refs = append(refs, protoRef(ref))
 	}
 	for _, obj := range slices.Backward(in.Cluster) {
 		if ref := objects.RefOf(obj); !in.Retained[ref] {
-			refs = append(refs, &pb.ObjectRef{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
+			refs = append(refs, protoRef(ref))
 		}
 	}
-	return refs, nil
+	return refs, missing, nil
 }

@@ -361,5 +361,5 @@ func (o SimulateOptions) input() inputRequest {
 
 // input is what `up` applies to its own coordinator.
 func (o UpOptions) input() inputRequest {
-	return inputRequest{Paths: o.Files, SkipInvalid: o.SkipInvalid, Demo: o.Demo, Devices: o.Devices, Seed: o.Seed}
+	return inputRequest{Paths: o.Files, SkipInvalid: o.SkipInvalid, Apart: apartManifests, Demo: o.Demo, Devices: o.Devices, Seed: o.Seed}
 }

@@ -119,7 +119,7 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, l *bufconn.Li
 	case scheduler = <-leading:
 	}
 	began := time.Now()
-	report := newProgress(s, waiting(in.Pods))
+	report := newProgress(s, waiting(in.come()))
 	applied := make(chan error, 1)
 	var revision int64
 	go func() {
@@ -131,7 +131,7 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, l *bufconn.Li
 	if err == nil { // what is applied is idle until it is seen
 		err = scheduler.Seen(ctx, revision)
 	}
-	if waits := o.ExitWhenIdle || len(in.Pods) > 0; err == nil && waits {
+	if waits := o.ExitWhenIdle || len(in.come()) > 0; err == nil && waits {
 		err = watchUntilIdle(ctx, scheduler, report.update)
 	}
 	for errors.Is(err, coordinator.ErrStopped) && ctx.Err() == nil {
@@ -154,7 +154,7 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, l *bufconn.Li
 		if o.ExitWhenIdle {
 			return x, nil
 		}
-		if len(in.Pods) > 0 {
+		if len(in.come()) > 0 {
 			x.next.meanwhile(s.Err)
 		}
 		<-ctx.Done()

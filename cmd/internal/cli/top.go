@@ -235,5 +235,6 @@ func nodeRow(u use) []string {
 }
 
 func podRow(u use) []string {
-	return []string{u.Name, cmp.Or(u.Node, "<none>"), amount(u.Requests, v1.ResourceCPU), amount(u.Requests, v1.ResourceMemory), others(u.Requests)}
+	cpu, memory := amount(u.Requests, v1.ResourceCPU), amount(u.Requests, v1.ResourceMemory)
+	return []string{u.Name, cmp.Or(u.Node, "<none>"), cpu, memory, others(u.Requests)}
 }

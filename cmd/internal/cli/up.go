@@ -91,13 +91,13 @@ func (o UpOptions) submit(ctx context.Context, in *Input, l *bufconn.Listener) (
 		return 0, err
 	}
 	defer cl.Close()
-	if err := (&applier{client: cl, lines: io.Discard}).apply(ctx, in); err != nil || len(in.Pods) == 0 {
+	a := &applier{client: cl, lines: io.Discard, notes: io.Discard}
+	if err := a.apply(ctx, in); err != nil || a.last == nil {
 		return 0, err
 	}
-	last := in.Pods[len(in.Pods)-1]
 	var page *pb.ListObjectsResponse
 	err = cl.Do(ctx, func(ctx context.Context, s pb.SchedulerServiceClient) (err error) {
-		page, err = s.ListObjects(ctx, &pb.ListObjectsRequest{Kind: client.KindPod, Namespace: last.Namespace, Name: last.Name})
+		page, err = s.ListObjects(ctx, &pb.ListObjectsRequest{Kind: a.last.GetKind(), Namespace: a.last.GetNamespace(), Name: a.last.GetName()})
 		return err
 	})
 	for _, o := range page.GetObjects() { // none where it is gone again

@@ -195,6 +195,9 @@ func (o SimulateOptions) runWhatIf(ctx context.Context, s Streams, c *config.Con
 
 // come are the pods that wait for a node, and those that the input's workloads are short of.
 func (in *Input) come() []*v1.Pod {
+	if in.Asked == nil {
+		return in.Pods
+	}
 	all := slices.Concat(in.Pods, in.Asked.Pods)
 	there := make([]runtime.Object, len(in.Pods))
 	for i, p := range in.Pods {

@@ -22,6 +22,8 @@ const (
 	apartAuto
 	// apartAlways: whatever it holds.
 	apartAlways
+	// apartManifests: unless it holds anything of a cluster.
+	apartManifests
 )
 
 // asked is what an input asks for. Objects of a cluster have a UID, pods that are there a node: all others are asked for, but
@@ -40,7 +42,10 @@ type asked struct {
 func isOfCluster(obj runtime.Object) bool { return obj.(metav1.Object).GetUID() != "" }
 
 func (b *inputBuilder) isApart(when apart) bool {
-	if when != apartAuto {
+	switch when {
+	case apartManifests:
+		return !slices.ContainsFunc(b.all, func(o manifest.Object) bool { return isOfCluster(o.Value) })
+	case apartNever, apartAlways:
 		return when == apartAlways
 	}
 	return slices.ContainsFunc(b.all, func(o manifest.Object) bool { return isOfCluster(o.Value) || isWorkload(o.Value) })

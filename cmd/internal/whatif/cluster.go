@@ -35,6 +35,9 @@ func compareKeys(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
 
+// KeyOf names a workload or a pod.
+func KeyOf(obj runtime.Object) Key { return keyOf(obj) }
+
 func keyOf(obj runtime.Object) Key {
 	meta := obj.(metav1.Object)
 	return Key{kindOf(obj), meta.GetNamespace(), meta.GetName()}
@@ -248,6 +251,9 @@ func (c *Cluster) alive() []*pod {
 	slices.SortFunc(all, func(a, b *pod) int { return cmp.Compare(a.number, b.number) })
 	return all
 }
+
+// Notes are what is to be said of the change, besides the report.
+func (c *Cluster) Notes() []string { return c.notes }
 
 // Bound takes in that a pod is on a node.
 func (c *Cluster) Bound(uid types.UID, node string) {

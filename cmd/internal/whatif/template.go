@@ -7,7 +7,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/shardsched/shardsched/cmd/internal/workload"
 )
 
 // restartedAt is the annotation that `kubectl rollout restart` leaves on a template; a manifest that does not know of it takes nothing
@@ -33,6 +37,13 @@ func sameTemplate(there, wanted *v1.PodTemplateSpec) bool {
 		bare(&t.Spec)
 	}
 	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
+
+// MadeFrom tells whether a pod may have been made from a workload's template.
+func MadeFrom(p *v1.Pod, w runtime.Object) bool {
+	model := workload.Model(w)
+	meta := metav1.ObjectMeta{Labels: model.Labels, Annotations: model.Annotations}
+	return madeFrom(p, &v1.PodTemplateSpec{ObjectMeta: meta, Spec: model.Spec})
 }
 
 // madeFrom tells whether a pod may have been made from a template, where nothing is known of its controller: whatever admission adds
