@@ -258,6 +258,9 @@ func TestWhatIsNotEvaluatedHasANote(t *testing.T) {
 		"wrong":       {x.history.Last("pod-wrong").GetMessage(), 2},
 	} {
 		out := x.explained(t, name, 0)
+		if out.Nodes == 0 != (name == "foreign") {
+			t.Errorf("%s: got %d nodes judged; want none for another scheduler's pod, all for ours", name, out.Nodes)
+		}
 		if out.Note != want.note || out.Feasible != want.feasible || out.Note == "" {
 			t.Errorf("%s: got note %q, %d feasible; want %q, %d", name, out.Note, out.Feasible, want.note, want.feasible)
 		}

@@ -22,6 +22,32 @@ func (x *trial) pendingNow(t *testing.T, namespace string) *pb.ListPendingRespon
 	return list.Answer()
 }
 
+// Pods that lack the same of other numbers of nodes are told alike.
+func TestResourcesAreToldInOneOrder(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 1}, 0)
+	defer x.fanout.Close()
+	node := func(name, cpu, memory string) *v1.Node { return build.Node(name).CPU(cpu).Memory(memory).Obj() }
+	x.Load(&objects.Snapshot{
+		Nodes: []*v1.Node{node("big", "8", "8Gi"), node("cores", "8", "1Gi"), node("slow", "1", "8Gi"), node("tiny", "1", "1Gi")},
+		Pods: []*v1.Pod{
+			build.Pod("fills").Node("big").CPU("8").Memory("8Gi").Obj(), build.Pod("busy").Node("cores").CPU("6").Obj(),
+			build.Pod("p").CPU("4").Memory("1Mi").Obj(), build.Pod("a").CPU("2").Memory("2Gi").Obj(), build.Pod("b").CPU("3").Memory("4Gi").Obj(),
+		},
+	}, nil)
+	x.turn(t)
+	causes := map[string]int{}
+	for _, g := range x.pendingNow(t, "").Groups {
+		causes[g.Causes[0].Cause] += int(g.Pods)
+	}
+	if want := "cpu, memory: full on every node that is big enough"; causes[want] != 3 || len(causes) != 1 {
+		t.Errorf("got %v, want %q of 3 pods", causes, want)
+	}
+	closest := x.explained(t, "a", 0).Closest
+	if len(closest) == 0 || closest[0].Node != "big" {
+		t.Errorf("got %v, want the node first that is big enough", closest)
+	}
+}
+
 // Pods of several workloads wait for several reasons, and each is told with the numbers of its own.
 func TestPendingPodsAreGrouped(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 2, Profiles: withPreemption()}, 0)

@@ -39,7 +39,7 @@ func (x *explainer) countCause(reasons []scorer.Reason) {
 	}
 	first := reasons[0]
 	key := causeKey{first.Plugin, first.Text, first.Unresolvable}
-	if w := x.wordsOf(first.Plugin); w != nil && w.Together {
+	if w := x.words.Of(first.Plugin); w != nil && w.Together {
 		key.text = ""
 	}
 	c := x.causes[key]
@@ -53,24 +53,6 @@ func (x *explainer) countCause(reasons []scorer.Reason) {
 			c.reasons = append(c.reasons, r.Text)
 		}
 	}
-}
-
-// wordsOf are the words of a plugin; nil: it has none.
-func (x *explainer) wordsOf(plugin string) *rules.Words {
-	w, known := x.words[plugin]
-	if !known {
-		w = wordsOf(plugin)
-		x.words[plugin] = w
-	}
-	return w
-}
-
-func wordsOf(plugin string) *rules.Words {
-	name, _, _ := strings.Cut(plugin, " ") // of PreFilters that narrow together the first
-	if r := rules.Find(name); r != nil {
-		return r.Words
-	}
-	return nil
 }
 
 // take counts a node in the census.
@@ -92,7 +74,7 @@ func (x *explainer) tellCauses() {
 			Pod: x.q.Bare, Profile: x.q.Profile, Reasons: c.reasons, Judged: true, Unresolvable: k.unresolvable, Nodes: x.census,
 			Cluster: x.q.Cluster,
 		}
-		for _, cause := range wanted(k.plugin, x.wordsOf(k.plugin), &asked) {
+		for _, cause := range wanted(k.plugin, x.words.Of(k.plugin), &asked) {
 			cause.Nodes, cause.Preemption = c.nodes, preemption(x.out.GetDecision(), k.unresolvable)
 			x.out.Causes = append(x.out.Causes, cause)
 		}
@@ -139,7 +121,7 @@ func preemption(last *pb.Decision, unresolvable bool) string {
 func rejectedCauses(q *Question, nodes uint32) (out []*pb.Cause) {
 	asked := rules.Asked{Pod: q.Bare, Profile: q.Profile, Reasons: []string{q.Class.Rejected.Message}, Unresolvable: true,
 		Nodes: census.New(), Cluster: q.Cluster}
-	w, plugin := rules.WordsFor(q.Class.Rejected.Message, q.Class.Rejected.Plugins)
+	w, plugin := rules.NewDictionary().Speaker(q.Class.Rejected.Message, q.Class.Rejected.Plugins)
 	if w == nil {
 		return nil
 	}
@@ -153,12 +135,12 @@ func rejectedCauses(q *Question, nodes uint32) (out []*pb.Cause) {
 // gatedCauses words what holds a pod back from being tried.
 func gatedCauses(p *queue.Pod, q *Question) []*pb.Cause {
 	asked := rules.Asked{Pod: q.Bare, Profile: q.Profile, Reasons: []string{p.Message}, Nodes: census.New(), Cluster: q.Cluster}
-	return wanted(p.Gated, wordsOf(p.Gated), &asked)
+	return wanted(p.Gated, rules.NewDictionary().Of(p.Gated), &asked)
 }
 
 // word writes what a refused node lacks. named: pods in the way are named.
 func (x *explainer) word(at *refusalAt, named bool) {
-	w := x.wordsOf(at.node.Plugin)
+	w := x.words.Of(at.node.Plugin)
 	node := x.q.Cluster.Node(at.node.Node)
 	if w == nil || node == nil {
 		return

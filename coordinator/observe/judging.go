@@ -122,7 +122,7 @@ type explainer struct {
 	// census counts the nodes by what the pod asks of them, causes those that are refused; words are those of plugins.
 	census *census.Census
 	causes map[causeKey]*causeCount
-	words  map[string]*rules.Words
+	words  rules.Dictionary
 	// shortages are why rows have no devices.
 	shortages shortages
 	verdicts  *verdicts
@@ -131,6 +131,7 @@ type explainer struct {
 
 type refusalAt struct {
 	stage   int
+	stays   bool    // nobody's leaving helps
 	missing float64 // as a share of what is asked for, summed over the resources
 	node    *pb.RefusedNode
 	row     cache.Row
@@ -146,7 +147,7 @@ func newExplainer(r answers.Reader, q *Question, req *pb.ExplainRequest) *explai
 		Reader: r, q: q, class: &pinned, at: q.Node, rows: q.Rows,
 		apart: map[cache.Row]bool{}, reasons: map[answers.Reason]uint32{}, verdicts: newVerdicts(req),
 		left: make([]cache.Row, 0, r.Nodes()), shortages: newShortages(),
-		census: census.New(), causes: map[causeKey]*causeCount{}, words: map[string]*rules.Words{},
+		census: census.New(), causes: map[causeKey]*causeCount{}, words: rules.NewDictionary(),
 	}
 	rules.Watch(x.census, q.Bare, q.Profile)
 	top := int(cmp.Or(req.Top, defaultTop))
@@ -302,6 +303,7 @@ func (x *explainer) refuse(row cache.Row, group int, reasons []scorer.Reason) {
 	named, asked := x.verdicts.asked(refused.Node)
 	at := refusalAt{
 		stage:   slices.IndexFunc(x.class.Query.Filters, func(f pb.Plugin) bool { return scorer.PluginName(f) == refused.Plugin }),
+		stays:   slices.ContainsFunc(reasons, func(r scorer.Reason) bool { return r.Unresolvable }),
 		missing: missing,
 		node:    refused,
 		row:     row,
@@ -323,11 +325,12 @@ func (x *explainer) spellOut(refused *pb.RefusedNode, d *scorer.DeviceShortage) 
 	refused.Devices = w.message()
 }
 
-// sortClosest puts the refused nodes that came closest first: those refused by the latest filter, and among them those that lack
-// the least.
+// sortClosest puts the refused nodes that came closest first: those refused by the latest filter, among them those that would take the
+// pod if others left, and then those that lack the least.
 func sortClosest(list []refusalAt) {
 	slices.SortFunc(list, func(a, b refusalAt) int {
-		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(a.missing, b.missing), cmp.Compare(a.node.Node, b.node.Node))
+		return cmp.Or(cmp.Compare(b.stage, a.stage), compareBools(a.stays, b.stays), cmp.Compare(a.missing, b.missing),
+			cmp.Compare(a.node.Node, b.node.Node))
 	})
 }
 

@@ -24,7 +24,7 @@ import (
 const (
 	// maxGroups is how many groups pending pods are told in; pods beyond are told together, by their reasons where such a group is there.
 	maxGroups = 2048
-	// countedAtOnce is how many nodes one step counts, of up to 15 µs each; wordedAtOnce how many groups it words.
+	// countedAtOnce is how many nodes one step counts, of up to 15 µs each; wordedAtOnce how many groups it reads or words, of some 10.
 	countedAtOnce, wordedAtOnce = 256, 64
 	// maxPendingBytes is what the groups take at the most: a message has 4 MiB.
 	maxPendingBytes = 3 << 20
@@ -46,7 +46,9 @@ type Pending struct {
 
 	groups  map[groupKey]*pendingGroup
 	total   uint64
+	words   rules.Dictionary
 	census  *census.Census
+	watched int // groups whose asks the census knows
 	pods    walk[*queue.Pod]
 	counted walk[*v1.Node]
 	order   []*pendingGroup // those that are not worded yet
@@ -70,7 +72,10 @@ type pendingGroup struct {
 // NewPending makes a list that is to be read. What it is given is read on the loop.
 func NewPending(req *pb.ListPendingRequest, q Queue, nodes iter.Seq[*v1.Node], c rules.Cluster, profiles map[string]*compile.Profile,
 	binding func() []*v1.Pod) *Pending {
-	return &Pending{req: req, queue: q, nodes: nodes, cluster: c, profiles: profiles, binding: binding, groups: map[groupKey]*pendingGroup{}}
+	return &Pending{
+		req: req, queue: q, nodes: nodes, cluster: c, profiles: profiles, binding: binding, words: rules.NewDictionary(),
+		groups: map[groupKey]*pendingGroup{},
+	}
 }
 
 // Read is how the list is read.
@@ -84,6 +89,14 @@ func (x *Pending) step() (last bool) {
 			x.addBinding()
 			x.beginCensus()
 		}
+		return false
+	}
+	if x.watched < len(x.order) && len(x.out) == 0 {
+		n := min(wordedAtOnce, len(x.order)-x.watched)
+		for _, g := range x.order[x.watched : x.watched+n] {
+			rules.Watch(x.census, g.example, x.profiles[g.example.Spec.SchedulerName])
+		}
+		x.watched += n
 		return false
 	}
 	if !x.counted.some(x.nodes, countedAtOnce, x.census.Add) {
@@ -146,16 +159,13 @@ func (x *Pending) group(p *v1.Pod, text string, since time.Time) *pendingGroup {
 	return g
 }
 
-// beginCensus says what is to be counted of the nodes.
+// beginCensus begins to count the nodes, by what the groups ask: those of most pods first.
 func (x *Pending) beginCensus() {
 	x.census = census.New()
 	x.order = slices.SortedFunc(maps.Values(x.groups), func(a, b *pendingGroup) int {
 		return cmp.Or(cmp.Compare(b.pods, a.pods), strings.Compare(a.namespace, b.namespace), strings.Compare(a.kind, b.kind),
 			strings.Compare(a.name, b.name), strings.Compare(a.text, b.text))
 	})
-	for _, g := range x.order {
-		rules.Watch(x.census, g.example, x.profiles[g.example.Spec.SchedulerName])
-	}
 }
 
 // word words a group.
@@ -168,7 +178,7 @@ func (x *Pending) word(g *pendingGroup) *pb.PendingGroup {
 	switch reasons := fitReasons(g.message); {
 	case g.gated != "":
 		asked.Reasons = []string{g.message}
-		out.Causes = wanted(g.gated, wordsOf(g.gated), &asked)
+		out.Causes = wanted(g.gated, x.words.Of(g.gated), &asked)
 	case g.message == "":
 		out.Causes = []*pb.Cause{{Cause: "not tried yet", Help: "nothing: its turn comes"}}
 	case g.message == BeingBound:
@@ -176,7 +186,7 @@ func (x *Pending) word(g *pendingGroup) *pb.PendingGroup {
 	case len(reasons) == 0:
 		out.Causes = []*pb.Cause{{Cause: g.message, Help: "nothing: an attempt that failed is repeated"}}
 	default:
-		out.Causes = causesOf(reasons, g.rejectedBy, &asked)
+		out.Causes = causesOf(x.words, reasons, g.rejectedBy, &asked)
 	}
 	return out
 }
@@ -209,7 +219,7 @@ func fitReasons(message string) (out []countedReason) {
 }
 
 // causesOf words reasons that some plugins have given, those of a plugin at once: the one of most nodes first.
-func causesOf(reasons []countedReason, plugins []string, asked *rules.Asked) (out []*pb.Cause) {
+func causesOf(d rules.Dictionary, reasons []countedReason, plugins []string, asked *rules.Asked) (out []*pb.Cause) {
 	type spoken struct {
 		words   *rules.Words
 		plugin  string
@@ -218,7 +228,7 @@ func causesOf(reasons []countedReason, plugins []string, asked *rules.Asked) (ou
 	}
 	var list []*spoken
 	for _, r := range reasons {
-		w, plugin := rules.WordsFor(r.text, plugins)
+		w, plugin := d.Speaker(r.text, plugins)
 		at := slices.IndexFunc(list, func(s *spoken) bool { return w != nil && s.plugin == plugin })
 		if at < 0 {
 			list = append(list, &spoken{w, plugin, []string{r.text}, r.nodes})

@@ -89,7 +89,7 @@ func TestGroupsOfPendingPodsAreBounded(t *testing.T) {
 		}
 	}
 	x.Read().End()
-	if most := 10 + pods/wordedAtOnce + pods/podsAtOnce; steps > most || steps < len(x.out)/wordedAtOnce {
+	if most := 10 + 2*pods/wordedAtOnce + pods/podsAtOnce; steps > most || steps < len(x.out)/wordedAtOnce {
 		t.Errorf("got %d steps for %d groups, want less than %d", steps, len(x.out), most)
 	}
 	out, sum := x.Answer(), uint64(0)

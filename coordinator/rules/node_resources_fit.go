@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -128,9 +130,8 @@ func fitWords() *Words {
 func fitWants(a *Asked) []Want {
 	requests := compile.Requests(a.Pod)
 	var full, large, sizes []string
-	for _, reason := range a.Reasons {
-		name, isResource := strings.CutPrefix(reason, "Insufficient ")
-		if !isResource {
+	for _, name := range resourcesIn(a.Reasons) {
+		if name == tooManyPods {
 			full = append(full, "pods")
 			continue
 		}
@@ -163,10 +164,30 @@ func fitWants(a *Asked) []Want {
 	return []Want{w}
 }
 
+// tooManyPods stands for the number of pods among resources: no resource is named so.
+const tooManyPods = "\xffpods"
+
+// resourcesIn are the resources that some reasons name: cpu and memory first, the number of pods last, as pods that wait for the same
+// are told alike.
+func resourcesIn(reasons []string) (names []string) {
+	for _, reason := range reasons {
+		if name, isResource := strings.CutPrefix(reason, "Insufficient "); isResource {
+			names = append(names, name)
+		} else {
+			names = append(names, tooManyPods)
+		}
+	}
+	first := []string{string(v1.ResourceMemory), string(v1.ResourceCPU)}
+	slices.SortFunc(names, func(x, y string) int {
+		return cmp.Or(cmp.Compare(slices.Index(first, y), slices.Index(first, x)), strings.Compare(x, y))
+	})
+	return names
+}
+
 // tooLittle are the resources among some reasons that nodes have too little of when they are empty.
 func tooLittle(reasons []string, less map[v1.ResourceName]int) (out []string) {
-	for _, reason := range reasons {
-		if name, isResource := strings.CutPrefix(reason, "Insufficient "); isResource && (less == nil || less[v1.ResourceName(name)] > 0) {
+	for _, name := range resourcesIn(reasons) {
+		if name != tooManyPods && (less == nil || less[v1.ResourceName(name)] > 0) {
 			out = append(out, name)
 		}
 	}

@@ -283,12 +283,32 @@ func said(reasons []string, texts ...string) (out []string) {
 	return out
 }
 
-// WordsFor are the words of the plugin that gives a reason, among some plugins by name; nil: none of them is known to give it.
-func WordsFor(reason string, plugins []string) (words *Words, plugin string) {
+// Dictionary is the words of all plugins that have some, by name.
+type Dictionary map[string]*Words
+
+// NewDictionary makes the dictionary of the catalogue.
+func NewDictionary() Dictionary {
+	d := Dictionary{}
+	for _, r := range All() {
+		if r.Words != nil {
+			d[r.Name] = r.Words
+		}
+	}
+	return d
+}
+
+// Speaker is which of some plugins gives a reason, with its words; nil: none of them is known to.
+func (d Dictionary) Speaker(reason string, plugins []string) (words *Words, plugin string) {
 	for _, name := range plugins {
-		if r := Find(name); r != nil && r.Words != nil && len(said([]string{reason}, r.Words.Says...)) > 0 {
-			return r.Words, name
+		if w := d[name]; w != nil && len(said([]string{reason}, w.Says...)) > 0 {
+			return w, name
 		}
 	}
 	return nil, ""
+}
+
+// Of are the words of a plugin, of several that narrow together the first's; nil: it has none.
+func (d Dictionary) Of(plugin string) *Words {
+	name, _, _ := strings.Cut(plugin, " ")
+	return d[name]
 }

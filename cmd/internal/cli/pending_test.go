@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -46,5 +48,35 @@ lab         1      Pod lab/one   58m      no node has label disk=ssd (disk=hdd o
 				t.Errorf("got\n%s\nwant%s", got, x.want)
 			}
 		})
+	}
+}
+
+// docs/operations.md shows what the command prints.
+func TestPendingPrintsWhatIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?m)^    CAUSE .*\n(?:    .*\n)+").Find(text)
+	group := func(pods uint64, seconds int, kind, name, plugin, cause, detail, help string) *pb.PendingGroup {
+		return &pb.PendingGroup{
+			Kind: kind, Namespace: "shop", Name: name, Pods: pods, Oldest: at(3600 - seconds),
+			Causes: []*pb.Cause{{Plugin: plugin, Cause: cause, Detail: detail, Help: help}},
+		}
+	}
+	const full, disk = "cpu: full on every node that is big enough", "no node has label disk=ssd"
+	const more, label = "more such nodes, pods that leave, or a higher priority", "label a node, or change the pod's selector or affinity"
+	o := pendingOptions{by: "reason", now: func() time.Time { return at(3600).AsTime() }}
+	got, err := o.render(&pb.ListPendingResponse{Pods: 50, Groups: []*pb.PendingGroup{
+		group(40, 130, "Deployment", "web", "NodeResourcesFit", full, "39 nodes", more),
+		group(3, 60, "StatefulSet", "queue", "NodeResourcesFit", full, "39 nodes", more),
+		group(2, 180, "Deployment", "nodisk", "NodeAffinity", disk, "disk=hdd on 12, no disk on 28", label),
+		group(2, 20, "Job", "load", "NodeAffinity", disk, "disk=hdd on 12, no disk on 28", label),
+		group(2, 3600, "Deployment", "big", "NodeResourcesFit", "cpu: larger than any node", "9 > 8", "larger nodes, or smaller requests"),
+		group(1, 12, "StatefulSet", "db", "VolumeBinding", "claim: StorageClass nosuch does not exist", "claim data-db-0",
+			"make the class, or the claim anew with another"),
+	}})
+	if want := regexp.MustCompile("(?m)^    ").ReplaceAllString(string(shown), ""); err != nil || got != want {
+		t.Errorf("got\n%s%v\nwant\n%s", got, err, want)
 	}
 }
