@@ -88,6 +88,9 @@ func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []obje
 				if _, err := s.Summary(ctx); err != nil {
 					b.Error(err)
 				}
+				if _, err := s.Pending(ctx, &pb.ListPendingRequest{}); err != nil {
+					b.Error(err)
+				}
 			})
 		}
 		asked.Go(func() {
