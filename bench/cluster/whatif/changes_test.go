@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -211,32 +213,36 @@ func (c *cluster) cordon(node string, to bool) {
 	}))
 }
 
-// drain evicts a node's pods as kubectl does, until none is left or the cluster is at rest and nobody may go.
+// drain evicts a node's pods as kubectl does, side by side, until none is left or the cluster is at rest and nobody may go.
 func (c *cluster) drain(node string) (stays bool) {
 	for {
-		left, evicted := 0, 0
+		left, evicted := 0, atomic.Int32{}
 		all, _ := c.lists()
+		var g errgroup.Group
 		for _, obj := range all {
 			p, ok := obj.(*v1.Pod)
 			if !ok || p.Spec.NodeName != node || p.Labels["app"] == "daemon" {
 				continue
 			}
-			left++
-			if p.DeletionTimestamp != nil {
+			if left++; p.DeletionTimestamp != nil {
 				continue
 			}
-			err := c.Admin.PolicyV1().Evictions(namespace).Evict(c.Context(), &policyv1.Eviction{ObjectMeta: meta(p.Name)})
-			switch {
-			case err == nil:
-				evicted++
-			case !apierrors.IsTooManyRequests(err) && !apierrors.IsNotFound(err):
-				c.T.Fatal(err)
-			}
+			g.Go(func() error {
+				err := c.Admin.PolicyV1().Evictions(namespace).Evict(c.T.Context(), &policyv1.Eviction{ObjectMeta: meta(p.Name)})
+				switch {
+				case err == nil:
+					evicted.Add(1)
+				case !apierrors.IsTooManyRequests(err) && !apierrors.IsNotFound(err):
+					return err
+				}
+				return nil
+			})
 		}
+		c.must(g.Wait())
 		switch {
 		case left == 0:
 			return false
-		case evicted == 0:
+		case evicted.Load() == 0:
 			c.settle()
 			if !c.canGo(node) && c.why != "" {
 				c.T.Logf("drain of %s: %s", node, c.why)

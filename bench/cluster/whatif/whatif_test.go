@@ -21,6 +21,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -116,7 +117,32 @@ func template(app, cpu, class string) (*metav1.LabelSelector, v1.PodTemplateSpec
 	p := build.Pod(app).CPU(cpu).Obj()
 	p.Spec.Containers[0].Image = "image:1"
 	t.Spec.Containers, t.Spec.PriorityClassName = p.Spec.Containers, class
+	fillTemplate(&t.Spec)
 	return &metav1.LabelSelector{MatchLabels: labels}, t
+}
+
+// fillTemplate adds much of what an API server fills in: none of it may be taken for a change.
+func fillTemplate(s *v1.PodSpec) {
+	c := &s.Containers[0]
+	field := &v1.ObjectFieldSelector{FieldPath: "metadata.name"}
+	c.Env = []v1.EnvVar{{Name: "NAME", ValueFrom: &v1.EnvVarSource{FieldRef: field}}}
+	c.Ports = []v1.ContainerPort{{ContainerPort: 80}}
+	c.LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
+	c.ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: 81}}}
+	c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
+	c.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}
+	s.Tolerations = []v1.Toleration{{Key: "a", Value: "b", Effect: v1.TaintEffectNoSchedule}}
+	s.ServiceAccountName = "default"
+	s.Volumes = []v1.Volume{
+		{Name: "empty"},
+		{Name: "map", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "m"}}}},
+		{Name: "secret", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}},
+		{Name: "path", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/x"}}},
+		{Name: "down", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{
+			Items: []v1.DownwardAPIVolumeFile{{Path: "name", FieldRef: field.DeepCopy()}}}}},
+		{Name: "token", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}}}}},
+	}
 }
 
 func deployment(name string, replicas int32, class string) *appsv1.Deployment {
@@ -129,6 +155,8 @@ func deployment(name string, replicas int32, class string) *appsv1.Deployment {
 func statefulSet(name string, replicas int32) *appsv1.StatefulSet {
 	s := &appsv1.StatefulSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, ObjectMeta: meta(name)}
 	s.Spec.Selector, s.Spec.Template = template(name, "1", "")
+	// Pods of a node that is drained end together, and not one after the other has come again.
+	s.Spec.Template.Annotations = map[string]string{"hollow.shardsched.io/stops-after": "500ms"}
 	s.Spec.Replicas, s.Spec.ServiceName = &replicas, name
 	return s
 }

@@ -115,7 +115,8 @@ type Cluster struct {
 	dirty     map[Key]bool
 	fillIn    func(*v1.Pod)
 	now       time.Time
-	made      int
+	made      int // pods, those of the input included: there
+	there     int
 	class     *storagev1.StorageClass // the default; nil: none
 	templates map[objects.Ref]*resourcev1.ResourceClaimTemplate
 	events    []objects.Event
@@ -160,8 +161,9 @@ func New(in Input) *Cluster {
 		c.admit(p)
 	}
 	if terminating > 0 {
-		c.notes = append(c.notes, fmt.Sprintf("%d pods of the cluster are being deleted: they count as gone", terminating))
+		c.notes = append(c.notes, fmt.Sprintf("pods of the cluster that are being deleted, and count as gone: %d", terminating))
 	}
+	c.there = c.made
 	c.adopt(in.Workloads)
 	return c
 }

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -155,6 +156,18 @@ type room struct{ requested, allocatable, largest resource.Quantity }
 func (c *Cluster) Mark() {
 	c.before = c.mark()
 	c.preempted, c.broken = nil, map[objects.Ref]int{}
+	placed := 0
+	for _, p := range c.names {
+		if p.obj.Spec.NodeName == "" && p.node != "" && p.number < c.there {
+			placed++
+		}
+	}
+	if made := c.made - c.there; made > 0 {
+		c.notes = append(c.notes, fmt.Sprintf("before the change, the cluster's own workloads made %s that they lack", plural(made, "pod")))
+	}
+	if placed > 0 {
+		c.notes = append(c.notes, fmt.Sprintf("before the change, %s of the cluster found a node", plural(placed, "pending pod")))
+	}
 }
 
 func (c *Cluster) mark() *mark {

@@ -548,3 +548,24 @@ func FuzzReadReport(f *testing.F) {
 		}
 	})
 }
+
+// What the cluster's own controllers and the scheduler do before the change is no part of it, and is told.
+func TestWhatHappensBeforeTheChange(t *testing.T) {
+	old := aDeployment(t, "a:1", "  replicas: 3")
+	pods, sets := made(t, 1, old)
+	pods[1].Spec.NodeName = ""
+	*sets[0].(*appsv1.ReplicaSet).Spec.Replicas = 3
+	leaving := build.Pod("leaving").Namespace("shop").UID("leaving").Node("n0").Obj()
+	leaving.DeletionTimestamp = new(at(0))
+	w := newWorld(t, []int{3}, Input{Pods: append(pods[:2:2], leaving), Objects: sets, Workloads: []runtime.Object{sets[0], old}})
+	got := table(w.apply(Change{Cordon: []string{"n0"}}))
+	for _, want := range []string{
+		"The change names no workload", "note: pods of the cluster that are being deleted, and count as gone: 1",
+		"note: before the change, the cluster's own workloads made 1 pod that they lack",
+		"note: before the change, 1 pending pod of the cluster found a node",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant %s", got, want)
+		}
+	}
+}
