@@ -2,6 +2,9 @@ package objects
 
 import v1 "k8s.io/api/core/v1"
 
+// PreemptedBy is the annotation of a pod that was made again after it had to leave: the namespace and name of the pod that it left for.
+const PreemptedBy = "shardsched.io/preempted-by"
+
 // Eviction is what is to be done so that a preemptor gets room on its node.
 type Eviction struct {
 	// Preemptor is the pod that it is for, as it was seen last, and Node where.

@@ -69,11 +69,11 @@ func (m *memory) Apply(_ context.Context, q *pb.ApplyRequest) (*pb.ApplyResponse
 // stored is an object with a UID.
 func (m *memory) stored(o *pb.Object) (*pb.Object, error) {
 	obj, err := objects.Decode(o.GetRaw())
-	if err != nil || obj.(objects.Object).GetUID() != "" {
+	if err != nil || obj.GetUID() != "" {
 		return o, err
 	}
-	obj.(objects.Object).SetUID(types.UID(fmt.Sprintf("uid-of-%s", o.GetRef().GetName())))
-	raw, err := objects.Encode(obj.(objects.Object))
+	obj.SetUID(types.UID(fmt.Sprintf("uid-of-%s", o.GetRef().GetName())))
+	raw, err := objects.Encode(obj)
 	return &pb.Object{Ref: o.GetRef(), Raw: raw}, err
 }
 

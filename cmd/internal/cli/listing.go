@@ -395,7 +395,8 @@ func (l *listing) executeTemplate(out io.Writer, t any) error {
 
 // things writes an answer of what are no objects: messages, or structures of ours. all is the whole answer, for json and yaml;
 // empty says that there is nothing.
-func things[T any](l *listing, s Streams, all any, list []T, empty string, name func(T) string, headers []string, row func(T) []string) error {
+func things[T any](l *listing, s Streams, all any, list []T, empty string, name func(T) string, headers []string,
+	row func(T) []string) error {
 	switch l.form {
 	case "json", "yaml":
 		if m, is := all.(proto.Message); is {

@@ -265,6 +265,8 @@ func podStatus(pod *v1.Pod) string {
 		return "Bound"
 	case len(pod.Spec.SchedulingGates) > 0:
 		return "SchedulingGated"
+	case pod.Annotations[objects.PreemptedBy] != "":
+		return "Pending (preempted by " + pod.Annotations[objects.PreemptedBy] + ")"
 	}
 	return string(v1.PodPending)
 }

@@ -138,7 +138,8 @@ type changes struct {
 // changes has Kubernetes' controllers take the workloads of an input to where they should be: what is to be sent for that, besides
 // what else the input holds, and what goes. They count every pod as ready, for nobody runs any.
 func (in *Input) changes(ctx context.Context, cl *client.Client) (*changes, error) {
-	out := &changes{send: Input{Nodes: in.Nodes, Cluster: slices.Concat(in.Cluster, in.Asked.Objects), Pods: slices.Concat(in.Pods, in.Asked.Pods)}}
+	out := &changes{send: Input{Nodes: in.Nodes}}
+	out.send.Cluster, out.send.Pods = slices.Concat(in.Cluster, in.Asked.Objects), slices.Concat(in.Pods, in.Asked.Pods)
 	if len(in.Asked.Workloads) == 0 {
 		objects.Sort(out.send.Cluster)
 		return out, nil

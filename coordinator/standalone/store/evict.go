@@ -3,11 +3,14 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -17,6 +20,9 @@ import (
 // condition DisruptionTarget, so that whoever watches them sees why, and then they are deleted, with
 // their queue entries and after them the claims that were made for them. A pod that is gone, or
 // whose name another has, is no error.
+//
+// A victim that has a controller is made again under its name, for nobody else does: with another UID, pending, and with the
+// annotation objects.PreemptedBy. Where the leader dies before that, the pod is missing until its workload is applied again.
 //
 // An error says that what was not begun is not written. Evict may be called again.
 func (s *Store) Evict(ctx context.Context, f lease.Fence, e *objects.Eviction) error {
@@ -45,8 +51,35 @@ func (s *Store) Evict(ctx context.Context, f lease.Fence, e *objects.Eviction) e
 	}); err != nil {
 		return err
 	}
-	_, err := s.dropClaims(ctx, f, slices.DeleteFunc(gone, func(p *v1.Pod) bool { return p == nil }))
-	return err
+	gone = slices.DeleteFunc(gone, func(p *v1.Pod) bool { return p == nil })
+	if _, err := s.dropClaims(ctx, f, gone); err != nil {
+		return err
+	}
+	s.makeAgain(ctx, f, gone, e.Preemptor)
+	return nil
+}
+
+// makeAgain makes victims again that have a controller. What can not be made is logged: the preemption is carried out.
+func (s *Store) makeAgain(ctx context.Context, f lease.Fence, gone []*v1.Pod, by *v1.Pod) {
+	for _, victim := range gone {
+		if metav1.GetControllerOfNoCopy(victim) == nil {
+			continue
+		}
+		if _, _, err := s.Apply(ctx, f, []runtime.Object{again(victim, by)}, false); err != nil {
+			klog.FromContext(ctx).Error(err, "A preempted pod is not made again: apply its workload", "pod", klog.KObj(victim))
+		}
+	}
+}
+
+// again is a pod as its controller would make it anew.
+func again(victim, by *v1.Pod) *v1.Pod {
+	p := &v1.Pod{TypeMeta: victim.TypeMeta, Spec: *victim.Spec.DeepCopy()}
+	p.Namespace, p.Name, p.GenerateName = victim.Namespace, victim.Name, victim.GenerateName
+	p.Labels, p.Annotations = maps.Clone(victim.Labels), maps.Clone(victim.Annotations)
+	p.OwnerReferences = slices.Clone(victim.OwnerReferences)
+	p.Spec.NodeName = ""
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, objects.PreemptedBy, by.Namespace+"/"+by.Name)
+	return p
 }
 
 func refsOf(pods []*v1.Pod) []objects.Ref {

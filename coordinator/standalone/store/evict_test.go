@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/lease"
@@ -59,6 +60,32 @@ func TestVictimsAreSeenToLeaveAndWhy(t *testing.T) {
 	}
 	if entries, err := r.LoadEntries(t.Context()); err != nil || len(entries) != 0 {
 		t.Errorf("journal: got %v, %v, want none", entries, err)
+	}
+}
+
+// A pod that nobody but its controller would make again is made again, and says for whom it left; one without a controller is gone.
+func TestAVictimOfAWorkloadIsMadeAgain(t *testing.T) {
+	r := newRig(t)
+	owned, alone := pod("owned"), pod("alone")
+	owned.Spec.NodeName, alone.Spec.NodeName = "n1", "n1"
+	owned.Labels = map[string]string{"app": "web"}
+	yes := true
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "uid-web", Controller: &yes}}
+	victims := r.stored(t, owned, alone)
+	e := &objects.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims}
+	for range 2 { // it may be called again
+		if err := r.Evict(t.Context(), r.fence, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := r.load(t).Pods
+	if len(all) != 1 {
+		t.Fatalf("got %d pods, want the one that has a controller", len(all))
+	}
+	p := all[0]
+	if p.Name != "owned" || p.UID == victims[0].UID || p.UID == "" || p.Spec.NodeName != "" || len(p.Status.Conditions) != 0 || p.Labels["app"] != "web" ||
+		len(p.OwnerReferences) != 1 || p.Annotations[objects.PreemptedBy] != "default/preemptor" {
+		t.Errorf("got %+v, want the pod anew, without a node, which says that it left for default/preemptor", p)
 	}
 }
 
