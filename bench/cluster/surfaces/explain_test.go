@@ -43,15 +43,15 @@ func (r *rig) explain(t *testing.T) {
 			`Decided, the last first:`, `\d+ +\S+ +1 +on a, score \d+ +1 of 1`,
 			`Best nodes when decision \d+ was made`, `\* a +\d+`,
 			`Best nodes now`, `NODE +SCORE .*NodeResourcesFit x1`, `\* a +\d+`,
-			`What refuses the other nodes:`, `1 +node\(s\) had untolerated taint\(s\) +TaintToleration +can't help`,
+			`What refuses the other nodes:`, `1 +taint dedicated=db:NoSchedule is not tolerated .*can't help +TaintToleration`,
 		}},
 		{"why pending", "default/waits", false, []string{
 			`^Pod default/waits is pending: queue \w+, \d+ attempts?`,
 			`0/[12] nodes are available: .*1 Insufficient cpu`,
-			`It waits for:`, `NodeResourcesFit: .*Node`,
+			`It waits for:`, `NodeResourcesFit: a node comes`,
 			`when it is tried without any event`,
 			`nowhere`, `Now 0 of 2 nodes pass every filter.`,
-			`What refuses the nodes:`, `1 +Insufficient cpu +NodeResourcesFit`,
+			`What refuses the nodes:`, `1 +cpu: larger than any node .*NodeResourcesFit`,
 			`Nodes that come closest:`, `a +NodeResourcesFit +Insufficient cpu +cpu: short by 9\d`,
 		}},
 		{"node by node", "default/waits --nodes", false, []string{`Node by node, now:`, `\n  a +- +NodeResourcesFit`, `\n  b +- +TaintToleration`}},
@@ -80,6 +80,17 @@ func (r *rig) explain(t *testing.T) {
 			}
 		}
 	}
+	t.Run("a node, and what pends", func(t *testing.T) {
+		for args, want := range map[string]string{
+			"explain node b": `Keeps pods off: taint dedicated=db:NoSchedule`,
+			"pending":        `scheduling gate example.com/wait +1 +Pod default/gated`,
+		} {
+			text, err := r.shardsched(t, append(strings.Fields(args), "--address", standby.Listen)...)
+			if err != nil || !regexp.MustCompile(want).MatchString(text) {
+				t.Errorf("%s: got %v, want %s in\n%s", args, err, want, text)
+			}
+		}
+	})
 	t.Run("objects", func(t *testing.T) {
 		text, err := r.shardsched(t, "get", "pods", "--address", r.ours.Listen)
 		if err == nil || !strings.Contains(text, "use kubectl") {
