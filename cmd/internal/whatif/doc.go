@@ -6,7 +6,7 @@
 //	input ───────────> Cluster ──────────────────────────> scheduler
 //	                   │  ^   Step: events, none at the end    │  ^
 //	                   │  └──────────── Bound, Refused, Lost ──┘  │
-//	                   └─────────────────────────────────────────-┘
+//	                   └──────────────────────────────────────────┘
 //	        Report: before and after, by workload
 //
 // The order of a run:

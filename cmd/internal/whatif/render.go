@@ -125,6 +125,9 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// shownWorkloads is how many of the workloads that the change does not name a text tells of; the JSON has all of them.
+const shownWorkloads = 10
+
 // lines are what there is to say beside the table, a sentence a line.
 func (r *Report) lines() (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -155,7 +158,7 @@ func (r *Report) lines() (lines []string) {
 		say("PodDisruptionBudget %s/%s is broken: %d of %d pods are healthy at the worst moment (%d before, %d in the end)",
 			b.Namespace, b.Name, b.Lowest, b.Desired, b.Before, b.After)
 	}
-	for _, w := range r.Others {
+	for _, w := range r.Others[:min(len(r.Others), shownWorkloads)] {
 		switch {
 		case pushed[w.Key]:
 		case w.Pending.After < w.Pending.Before:
@@ -164,8 +167,18 @@ func (r *Report) lines() (lines []string) {
 			say("changed besides: %s: placed %s, pending %s", w.Key, w.Placed, w.Pending)
 		}
 	}
-	for _, p := range r.StillPending {
+	if more := len(r.Others) - shownWorkloads; more > 0 {
+		say("changed besides: %s more: -o json has them all", plural(more, "workload"))
+	}
+	for _, p := range r.StillPending[:min(len(r.StillPending), shownWorkloads)] {
 		say("pending before and still: %s: %s", p.Key, whys(p.Reasons))
+	}
+	if more := r.StillPending[min(len(r.StillPending), shownWorkloads):]; len(more) > 0 {
+		pods := 0
+		for _, p := range more {
+			pods += p.Pods
+		}
+		say("pending before and still: %s of %s more: -o json has them all", plural(pods, "pod"), plural(len(more), "workload"))
 	}
 	if r.Nodes.Before != r.Nodes.After {
 		say("nodes: %s", r.Nodes)

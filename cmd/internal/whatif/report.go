@@ -28,7 +28,7 @@ type Report struct {
 	// Budgets are those that the change breaks.
 	Budgets []Budget `json:"budgets,omitempty"`
 	Drains  []Drain  `json:"drains,omitempty"`
-	// StillPending are workloads that the change leaves as they are, and whose pods were pending before.
+	// StillPending are workloads that the change leaves as they are, and whose pods were pending before, most pods first.
 	StillPending []StillPending `json:"stillPending,omitempty"`
 	// Nodes are how many there are, and Room what of them is asked for.
 	Nodes Pair     `json:"nodes"`
@@ -283,6 +283,7 @@ func (c *Cluster) Report() *Report {
 			r.StillPending = append(r.StillPending, StillPending{key, n, reasons})
 		}
 	}
+	slices.SortStableFunc(r.StillPending, func(a, b StillPending) int { return cmp.Compare(b.Pods, a.Pods) })
 	r.Budgets = c.brokenBudgets()
 	for _, name := range slices.Sorted(maps.Keys(merged(c.before.room, after.room))) {
 		was, now := c.before.room[name], after.room[name]

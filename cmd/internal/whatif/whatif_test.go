@@ -569,3 +569,22 @@ func TestWhatHappensBeforeTheChange(t *testing.T) {
 		}
 	}
 }
+
+// A text names some of the workloads that the change does not name, and says how many there are besides.
+func TestATextIsShort(t *testing.T) {
+	r := &Report{}
+	for i := range shownWorkloads + 3 {
+		key := Key{"Pod", "shop", fmt.Sprintf("p%02d", i)}
+		r.StillPending = append(r.StillPending, StillPending{key, 2, []Reason{{Pods: 2, Why: "why"}}})
+		r.Others = append(r.Others, Workload{Key: key})
+	}
+	got := table(r)
+	for want, times := range map[string]int{
+		"pending before and still: Pod ": shownWorkloads, "changed besides: Pod ": shownWorkloads,
+		"pending before and still: 6 pods of 3 workloads more": 1, "changed besides: 3 workloads more": 1,
+	} {
+		if n := strings.Count(got, want); n != times {
+			t.Errorf("%s: got it %d times, want %d\n%s", want, n, times, got)
+		}
+	}
+}
