@@ -5,7 +5,7 @@
 //	        Snapshot                        Load
 //	input ───────────> Cluster ──────────────────────────> scheduler
 //	                   │  ^   Step: events, none at the end    │  ^
-//	                   │  └──────────── Bound, Refused, Lost ──┘  │
+//	                   │  └─────── Bound, Refused, Preempted ──┘  │
 //	                   └──────────────────────────────────────────┘
 //	        Report: before and after, by workload
 //
