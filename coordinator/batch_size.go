@@ -32,7 +32,8 @@ type batchSize struct {
 }
 
 func newBatchSize(most int) batchSize {
-	return batchSize{most: most, steady: most, affordable: min(firstWay.Classes, most), classes: firstWay.Classes}
+	classes := firstWay().Classes
+	return batchSize{most: most, steady: most, affordable: min(classes, most), classes: classes}
 }
 
 // next is how many pods the next batch has at the most.
