@@ -156,7 +156,7 @@ func fixedNames() [fixedResources]string {
 	return [fixedResources]string{"cpu", "memory", "ephemeral-storage"}
 }
 
-// resourceRef names a resource in a class, which is bound to no table.
+// resourceRef names a resource in a class, which belongs to no table.
 type resourceRef struct {
 	name string
 	// fixed is the index of a fixed resource, -1 for a scalar.

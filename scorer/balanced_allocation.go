@@ -25,7 +25,7 @@ func (r *balancedAllocation) plugin() pb.Plugin {
 }
 
 func (r *balancedAllocation) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
-	columns := e.bindColumns(t, r.scored, false, rows)
+	columns := e.scoredColumns(t, r.scored, false, rows)
 	if len(columns) == 2 {
 		e.columnOfTwo(&columns[0], &columns[1], rows, into)
 		return rows
@@ -36,9 +36,9 @@ func (r *balancedAllocation) column(e *Evaluator, t *Table, rows bitmap, into []
 	return rows
 }
 
-// bind is for cpu and memory, which nearly every profile scores: their balance without the pod is kept
+// addTo is for cpu and memory, which nearly every profile scores: their balance without the pod is kept
 // as a column.
-func (r *balancedAllocation) bind(into *localScores, weight int64) bool {
+func (r *balancedAllocation) addTo(into *localScores, weight int64) bool {
 	requests, ok := cpuMemoryRequests(r.scored)
 	if ok {
 		into.balance, into.pair.balanceRequest, into.pair.balanceWeight = r, requests, weight

@@ -23,8 +23,8 @@ type cpuMemory struct {
 	leastTimes, balanceTimes     int32      // the weights
 }
 
-// bind finds the columns in a table.
-func (p *cpuMemory) bind(t *Table) {
+// lookUp finds the columns in a table.
+func (p *cpuMemory) lookUp(t *Table) {
 	*p = cpuMemory{balance: t.derived.balance, shares: &t.derived.shares}
 	for i := range p.all {
 		p.all[i], p.requested[i] = t.fixed[i].allocatable.dense, t.fixed[i].requested.dense

@@ -50,8 +50,8 @@ func (r *imageLocality) column(_ *Evaluator, t *Table, rows bitmap, into []int64
 	return rows
 }
 
-// bind is for pods of which the table knows one image at the most: all of its rows have the same score.
-func (r *imageLocality) bind(into *localScores, weight int64) bool {
+// addTo is for pods of which the table knows one image at the most: all of its rows have the same score.
+func (r *imageLocality) addTo(into *localScores, weight int64) bool {
 	var known *image
 	score := int64(0)
 	for _, x := range r.images {

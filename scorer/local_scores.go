@@ -22,41 +22,41 @@ type localScores struct {
 	images         []imageScore
 	// column is the sum of all other rules; nil: there are none.
 	column []int64
-	// bound are the plugins whose rules are scored by words.
-	bound []pb.Plugin
+	// byWords are the plugins whose rules are scored by words.
+	byWords []pb.Plugin
 	// rough tells that a first look at the rows need not be exact.
 	rough bool
 }
 
 // blockRule is a score rule that can be scored by words, for most classes.
 type blockRule interface {
-	// bind adds the rule, with its weight; false where column has to be asked.
-	bind(into *localScores, weight int64) bool
+	// addTo adds the rule, with its weight; false where column has to be asked.
+	addTo(into *localScores, weight int64) bool
 }
 
 // begin forgets the rules, for another table.
 func (l *localScores) begin(e *Evaluator, t *Table) {
 	l.table, l.eval = t, e
-	l.pair.bind(t)
-	l.least, l.balance, l.images, l.column, l.bound, l.rough = nil, nil, l.images[:0], nil, l.bound[:0], false
+	l.pair.lookUp(t)
+	l.least, l.balance, l.images, l.column, l.byWords, l.rough = nil, nil, l.images[:0], nil, l.byWords[:0], false
 }
 
 // end lets go of the table, and tells an observer, nil for none, that the n rows are scored.
 func (l *localScores) end(o Observer, n int) {
 	if o != nil {
-		for _, p := range l.bound {
+		for _, p := range l.byWords {
 			o.Pass(p, pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)
 		}
 	}
 	clear(l.images)
-	*l = localScores{images: l.images[:0], bound: l.bound[:0]}
+	*l = localScores{images: l.images[:0], byWords: l.byWords[:0]}
 }
 
 // add adds a rule, and tells whether it is scored by words. One that has to be asked for a column is asked now, for all
 // of the rows.
 func (l *localScores) add(s *scoreTerm, rows bitmap) (byWords bool) {
-	if r, ok := s.rule.(blockRule); ok && r.bind(l, s.weight) {
-		l.bound = append(l.bound, s.plugin)
+	if r, ok := s.rule.(blockRule); ok && r.addTo(l, s.weight) {
+		l.byWords = append(l.byWords, s.plugin)
 		return true
 	}
 	e := l.eval

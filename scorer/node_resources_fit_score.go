@@ -11,7 +11,7 @@ import (
 // of three strategies. cpu and memory count with defaults for pods that name none.
 
 func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
-	columns := e.bindColumns(t, r.scored, true, rows)
+	columns := e.scoredColumns(t, r.scored, true, rows)
 	e.sums = scratch(e.sums, len(into))
 	clear(e.sums)
 	for i := range columns {
@@ -26,9 +26,9 @@ func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []in
 	return rows
 }
 
-// bind is for LeastAllocated over cpu and memory of equal weight, the default: the mean is then half
+// addTo is for LeastAllocated over cpu and memory of equal weight, the default: the mean is then half
 // the sum.
-func (r *nodeResourcesFit) bind(into *localScores, weight int64) bool {
+func (r *nodeResourcesFit) addTo(into *localScores, weight int64) bool {
 	requests, ok := cpuMemoryRequests(r.scored)
 	if !ok || r.strategy != pb.ScoringType_SCORING_TYPE_LEAST_ALLOCATED || r.scored[0].weight != r.scored[1].weight {
 		return false

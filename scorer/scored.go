@@ -38,9 +38,9 @@ func (s *scoredResource) countedNonZero(nonZero bool) bool {
 	return nonZero && s.isCPUOrMemory()
 }
 
-// bindColumns finds the columns of scored resources for some rows, leaving out those that no row has.
+// scoredColumns finds the columns of scored resources for some rows, leaving out those that no row has.
 // They hold until the next call.
-func (e *Evaluator) bindColumns(t *Table, scored []scoredResource, nonZero bool, rows bitmap) []scoredColumn {
+func (e *Evaluator) scoredColumns(t *Table, scored []scoredResource, nonZero bool, rows bitmap) []scoredColumn {
 	e.scored = e.scored[:0]
 	e.expanded.reset()
 	for i := range scored {

@@ -63,7 +63,7 @@ type scoredGroups struct{ raw, normalised []int64 }
 // Settle decides about the groups of a result that holds the whole cluster: which are
 // feasible, and what they score. It allocates nothing once s has seen a result as large.
 func (c *Class) Settle(r *Result, s *Standing) {
-	s.bind(c, r)
+	s.lookUp(c, r)
 	for i := range c.filters {
 		if f := &c.filters[i]; f.group != nil {
 			f.group.begin(s)
@@ -189,8 +189,8 @@ func (c *Class) GroupScores(r *Result, s *Standing, group int) []GroupScore {
 	return out
 }
 
-// bind looks up what is new in the result: a group's domains, and a measure's cells.
-func (s *Standing) bind(c *Class, r *Result) {
+// lookUp finds what is new in the result: a group's domains, and a measure's cells.
+func (s *Standing) lookUp(c *Class, r *Result) {
 	if s.class != c || s.result != r || s.epoch != r.epoch || len(s.Groups) > len(r.Groups) {
 		s.forget(c, r)
 	}

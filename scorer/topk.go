@@ -218,9 +218,9 @@ func (e *Evaluator) addGroupScores(c *Class, extrema []int64) {
 		key := e.keys.of(row)
 		e.whole[row] += c.GroupScore(key[:c.keyLen], extrema)
 	}
-	bound := e.local.bound
+	byWords := e.local.byWords
 	e.local.begin(e, e.local.table)
-	e.local.column, e.local.bound = e.whole, bound
+	e.local.column, e.local.byWords = e.whole, byWords
 }
 
 func (g *grouping) reset(t *Table, limit int) {
