@@ -66,6 +66,9 @@ func (r *PreemptionResult) Proto() *pb.PreemptionResult {
 	return out
 }
 
+// Tie looks up the columns of the tie rule.
+type Tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)
+
 // AddProto merges a message, of which tie looks up the tie rule's columns: they must be
 // those of the generation that the message answers for. Nothing in the message makes it
 // panic.

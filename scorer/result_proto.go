@@ -7,9 +7,6 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Tie looks up the columns of the tie rule.
-type Tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)
-
 // Locate finds a row in one of the shards that were asked, which are numbered in ascending order. It gives the row as a
 // candidate with the score 0.
 type Locate func(shard int, row uint32) Candidate
