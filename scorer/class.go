@@ -12,15 +12,15 @@ import (
 )
 
 // Class is a query made ready for evaluation. It is immutable, shared by goroutines,
-// and bound to no table: what it names is looked up in each one.
+// and belongs to no table: what it names is looked up in each one.
 type Class struct {
 	query *pb.Query
-	// like is the class that this is a variant of; nil: of none.
-	like    *Class
-	filters []filterTerm
-	scores  []scoreTerm
-	keyLen  int
-	group   groupPart
+	// original is the class that this is a variant of; nil: of none.
+	original *Class
+	filters  []filterTerm
+	scores   []scoreTerm
+	keyLen   int
+	group    groupPart
 	// late tells that one of the filters is late.
 	late bool
 	// left is what rows that pass the filters have left of cpu and memory, at least.
@@ -232,10 +232,11 @@ func memoryBytes(query *pb.Query) int64 {
 // Query is what the class was made of.
 func (c *Class) Query() *pb.Query { return c.query }
 
-// Vary makes the class of a query that is like the class's own but for its id and what its pods request (pb.Query.With). It costs a
-// fraction of NewClass, for the rest is shared. A class with claims of devices has no variants: its rules read each other's requests.
+// Vary makes a variant: the class of a query that differs from the class's own only in its id and in what its pods request
+// (pb.Query.With). It costs a fraction of NewClass, for the rest is shared. A class with claims of devices has no variants: its rules
+// read each other's requests.
 func (c *Class) Vary(q *pb.Query) *Class {
-	v := Class{query: q, like: c, keyLen: c.keyLen, group: c.group, late: c.late, left: c.left, byPods: c.byPods, pods: c.pods,
+	v := Class{query: q, original: c, keyLen: c.keyLen, group: c.group, late: c.late, left: c.left, byPods: c.byPods, pods: c.pods,
 		bytes: c.bytes, decisive: c.decisive} // not usual: to copy it costs more than all else
 	v.filters = append(v.usual.filters[:0], c.filters...)
 	v.scores = append(v.usual.scores[:0], c.scores...)
@@ -259,8 +260,8 @@ func (c *Class) Vary(q *pb.Query) *Class {
 	return &v
 }
 
-// Like is the class that the class is a variant of; nil: of none.
-func (c *Class) Like() *Class { return c.like }
+// Original is the class that the class is a variant of; nil: of none.
+func (c *Class) Original() *Class { return c.original }
 
 // KeyLen is the number of normalised plugins among Query.scores: how much of Key.Raw
 // counts.
@@ -298,7 +299,7 @@ func (c *Class) Unnarrowed() *Class {
 		return c
 	}
 	wide := *c
-	wide.like, wide.query = nil, proto.CloneOf(c.query)
+	wide.original, wide.query = nil, proto.CloneOf(c.query)
 	wide.query.Narrowed = nil
 	wide.filters = c.filters[1:]
 	wide.pods = newPodReads(&wide)

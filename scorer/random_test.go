@@ -249,7 +249,7 @@ func (r random) query() *pb.Query {
 	return q
 }
 
-// variant is a query like another, but for what it requests.
+// variant is a query that differs from another in its requests only.
 func (r random) variant(q *pb.Query) *pb.Query {
 	fit, balanced := proto.CloneOf(q.Fit), proto.CloneOf(q.Balanced)
 	if !fit.BestEffort {

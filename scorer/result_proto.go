@@ -11,7 +11,7 @@ import (
 // candidate with the score 0.
 type Locate func(shard int, row uint32) Candidate
 
-// AppendTo adds the result to the response to a request for some shards, in ascending order, without timings. The tie
+// AppendTo adds the result to the response to a request for some shards, in ascending order, without passes. The tie
 // rule's columns stay behind: the receiver has them.
 func (r *Result) AppendTo(resp *pb.EvaluateResponse, shards []uint32) *pb.ClassResult {
 	out := &pb.ClassResult{
@@ -80,7 +80,7 @@ func appendCandidates(to *pb.GroupColumns, list []Candidate, shards []uint32) {
 		if n > 1 {
 			shard, _ = slices.BinarySearch(shards, c.Shard)
 		}
-		to.Places = append(to.Places, uint64(c.Row)*n+uint64(shard))
+		to.RowRefs = append(to.RowRefs, uint64(c.Row)*n+uint64(shard))
 		switch {
 		case i == 0:
 			to.Runs, to.RunScores = append(to.Runs, 1), append(to.RunScores, c.Score)
@@ -111,7 +111,7 @@ func Grow(resp *pb.EvaluateResponse, results iter.Seq[*Result]) {
 	}
 	resp.Groups = &pb.GroupColumns{
 		Rows: make([]uint32, 0, groups), Candidates: make([]uint32, 0, groups), Keys: make([]int64, 0, keys),
-		Places: make([]uint64, 0, candidates), Runs: make([]uint32, 0, runs), RunScores: make([]int64, 0, runs),
+		RowRefs: make([]uint64, 0, candidates), Runs: make([]uint32, 0, runs), RunScores: make([]int64, 0, runs),
 	}
 }
 
@@ -193,7 +193,7 @@ func (c *Class) Closed(g *pb.Group) bool {
 
 // setCandidates reads a group's candidates, best first.
 func (g *Group) setCandidates(p *pb.Group, locate Locate) {
-	list, sorted := slices.Grow(g.Candidates[:0], len(p.Places)), true
+	list, sorted := slices.Grow(g.Candidates[:0], len(p.RowRefs)), true
 	p.Each(func(shard int, row uint32, score int64) {
 		list = append(list, locate(shard, row))
 		c := &list[len(list)-1]

@@ -116,29 +116,29 @@ func (c *classCache) compile(req *pb.EvaluateRequest) (map[uint64]*scorer.Class,
 	return given, c.vary(req, given)
 }
 
-// vary makes the variants that the request defines, of classes that it gives and of those that are held. One that is like another
-// class is left out: it has no definition.
+// vary makes the variants that the request defines, of originals that it gives and of those that are held. A variant without its
+// original is left out: it has no definition.
 func (c *classCache) vary(req *pb.EvaluateRequest, given map[uint64]*scorer.Class) error {
 	for i, v := range req.GetVariants() {
-		like := given[v.GetLike()]
-		if like == nil {
-			if like = c.use(keyOf(req, v.GetLike())); like == nil {
+		original := given[v.GetOriginal()]
+		if original == nil {
+			if original = c.use(keyOf(req, v.GetOriginal())); original == nil {
 				continue
 			}
 		}
-		q, err := like.Query().Vary(v)
-		if err == nil && like.Claims() {
-			err = fmt.Errorf("like: expected a class without claims of devices, got %016x", v.GetLike())
+		q, err := original.Query().Vary(v)
+		if err == nil && original.Claims() {
+			err = fmt.Errorf("original: expected a class without claims of devices, got %016x", v.GetOriginal())
 		}
 		if err != nil {
 			return invalid(err, "evaluate request: variants[%d]", i)
 		}
-		given[v.GetClassId()] = like.Vary(q)
+		given[v.GetClassId()] = original.Vary(q)
 	}
 	return nil
 }
 
-// use returns a held class, which is used thereby.
+// use returns a held class, and notes that it is in use.
 func (c *classCache) use(key classKey) *scorer.Class {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,7 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	if err := s.admit(ctx, req.GetTerm()); err != nil {
 		return nil, err
 	}
-	defer s.turns.begin(req.GetTerm(), req.GetTurn()) // whatever becomes of it
+	defer s.turns.begin(req.GetTerm(), req.GetTurn()) // also after an error
 	asks, dry, needClasses, err := s.classes.resolve(req)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (s *Server) respond(ctx context.Context, req *pb.EvaluateRequest, answers [
 			continue
 		}
 		s.metrics.answer(a)
-		appendTimings(resp.Timings, a.Result.AppendTo(resp, shards), a.Passes)
+		appendPasses(resp.Passes, a.Result.AppendTo(resp, shards), a.Passes)
 	}
 	for i := range found {
 		if !s.failed(ctx, resp, found[i].ClassID, found[i].Failed) {
@@ -129,15 +129,15 @@ func grow(resp *pb.EvaluateResponse, answers []scan.Answer) {
 	for i := range answers {
 		n += len(answers[i].Passes)
 	}
-	resp.Timings = &pb.TimingColumns{
+	resp.Passes = &pb.PassColumns{
 		Plugins: make([]pb.Plugin, 0, n), ExtensionPoints: make([]pb.ExtensionPoint, 0, n), Nanos: make([]uint64, 0, n),
 		RowsIn: make([]int64, 0, n), RowsRefused: make([]uint32, 0, n),
 	}
 }
 
-// appendTimings adds a result's passes to the columns.
-func appendTimings(to *pb.TimingColumns, of *pb.ClassResult, passes []scan.Pass) {
-	of.Timings = uint32(len(passes))
+// appendPasses adds a result's passes to the columns.
+func appendPasses(to *pb.PassColumns, of *pb.ClassResult, passes []scan.Pass) {
+	of.Passes = uint32(len(passes))
 	left := uint32(0)
 	for i := range passes {
 		p := &passes[i]

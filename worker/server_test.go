@@ -40,8 +40,8 @@ func TestAnswersAsTheCoordinatorsOwnTables(t *testing.T) {
 		resp := r.evaluate(req)
 		r.wantRight(req, resp, queries...)
 		for _, result := range resp.GetResults() {
-			if result.GetTimings() == 0 {
-				t.Errorf("class %d has no timings", result.GetClassId())
+			if result.GetPasses() == 0 {
+				t.Errorf("class %d has no passes", result.GetClassId())
 			}
 		}
 		r.wantMetric(6, "shardsched_worker_snapshots_loaded_total")
@@ -70,21 +70,21 @@ func TestADefinedClassIsNamedByIDAfterwards(t *testing.T) {
 	r.wantRight(req, r.evaluate(req), q)
 }
 
-// A variant needs the class that it is like: one of the request, or one that was sent before.
+// A variant needs its original: of the same request, or sent before.
 func TestVariantsOfAClass(t *testing.T) {
 	r := newRig(t, worker.Config{})
 	r.fill(3, 50)
 	r.load(3)
-	like := query(9, 1000)
+	original := query(9, 1000)
 	ask := func(id uint64, milliCPU int64, with ...*pb.Query) (*pb.EvaluateRequest, *pb.Query) {
 		q := query(id, milliCPU)
 		req := r.request(r.at(3), q)
-		req.Queries, req.Variants = with, []*pb.Variant{q.Variant(like.ClassId)}
+		req.Queries, req.Variants = with, []*pb.Variant{q.Variant(original.ClassId)}
 		return req, q
 	}
 	req, q := ask(10, 2500)
 	r.wantNeeds(r.evaluate(req), nil, []uint64{10})
-	req, q = ask(10, 2500, like)
+	req, q = ask(10, 2500, original)
 	r.wantRight(req, r.evaluate(req), q)
 	req, q = ask(11, 5500)
 	r.wantRight(req, r.evaluate(req), q)

@@ -259,11 +259,11 @@ func TestSizesAreVariants(t *testing.T) {
 			if definition(got) != definition(want) {
 				t.Fatalf("interned class: want %v, got %v", want.Query, got.Query)
 			}
-			if got.Scorer.Like() != nil {
+			if got.Scorer.Original() != nil {
 				variants++
 				kept := c.plans
 				c.plans, c.shapes = New().plans, New().shapes
-				if again := mustClass(t, c, p, prof, images); again.Scorer.Like() != nil || again.ID() != got.ID() {
+				if again := mustClass(t, c, p, prof, images); again.Scorer.Original() != nil || again.ID() != got.ID() {
 					t.Fatalf("from scratch: want class %x and no variant, got class %x", got.ID(), again.ID())
 				}
 				c.plans = kept

@@ -90,7 +90,7 @@ func BenchmarkMerge(b *testing.B) {
 				scorer.NewEvaluator(nil).Evaluate(table, req.Class, scorer.Options{Candidates: share}, &r)
 				resp := &pb.EvaluateResponse{}
 				r.AppendTo(resp, []uint32{table.Shard()})
-				answers, read = append(answers, resp), read+len(resp.Groups.Places)
+				answers, read = append(answers, resp), read+len(resp.Groups.RowRefs)
 				locates = append(locates, func(_ int, row uint32) scorer.Candidate { return table.Candidate(row, 0) })
 			}
 			var merged scorer.Result

@@ -197,20 +197,20 @@ func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
 	return req
 }
 
-// addDefinitions defines the classes from … to-1 that the worker does not know: variants as such, unless it has asked for
-// them, and those that they are like with them.
+// addDefinitions defines the classes from … to-1 that the worker does not know. A variant goes by its difference, with its original
+// where the worker does not know that either; a variant that the worker has asked for goes as a whole query.
 func (c *call) addDefinitions(req *pb.EvaluateRequest, from, to int) {
 	for i := from; i < to; i++ {
 		class, d := c.job.ask.class(i), &c.job.ask.definitions[i]
 		switch wanted := c.defined[class]; {
 		case !wanted && c.session.knows(class):
-		case wanted || d.like == nil:
+		case wanted || d.original == nil:
 			req.Queries = append(req.Queries, d.query)
 		default:
-			if !c.session.knows(d.like.ClassId) && !slices.Contains(req.Queries, d.like) {
-				req.Queries = append(req.Queries, d.like)
+			if !c.session.knows(d.original.ClassId) && !slices.Contains(req.Queries, d.original) {
+				req.Queries = append(req.Queries, d.original)
 			}
-			req.Variants = append(req.Variants, d.query.Variant(d.like.ClassId))
+			req.Variants = append(req.Variants, d.query.Variant(d.original.ClassId))
 		}
 	}
 }
@@ -241,8 +241,8 @@ func (c *call) take(shards []*shardJob, resp *pb.EvaluateResponse, from, to int)
 		return c.session.untrue("%d results for %d classes", n, to-from)
 	}
 	columns, asked := resp.Reader(), shardsOf(shards)
-	if n := resp.GetGroups().GetShards(); len(resp.GetGroups().GetPlaces()) > 0 && int(n) != len(asked) {
-		return c.session.untrue("places among %d shards, not %d", n, len(asked))
+	if n := resp.GetGroups().GetShards(); len(resp.GetGroups().GetRowRefs()) > 0 && int(n) != len(asked) {
+		return c.session.untrue("rows among %d shards, not %d", n, len(asked))
 	}
 	for from < to {
 		end := from
@@ -324,8 +324,8 @@ func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, res
 	}
 	c.session.undefined(resp.GetNeedClasses())
 	for i := from; i < to; i++ {
-		if like := c.job.ask.definitions[i].like; like != nil && slices.Contains(resp.GetNeedClasses(), c.job.ask.class(i)) {
-			c.session.undefined([]uint64{like.ClassId}) // for lack of it, it could not make the variant
+		if original := c.job.ask.definitions[i].original; original != nil && slices.Contains(resp.GetNeedClasses(), c.job.ask.class(i)) {
+			c.session.undefined([]uint64{original.ClassId}) // without it the worker could not make the variant
 		}
 	}
 	var again []*shardJob

@@ -72,7 +72,7 @@ func checkCandidates(tables []*scorer.Table, ask *scan.Ask, g *pb.Group) (err er
 	if ask.Class.Closed(g) {
 		want = 0
 	}
-	if n := len(g.Places); n != want {
+	if n := len(g.RowRefs); n != want {
 		return fmt.Errorf("%d candidates of a group of %d rows, not %d", n, g.Rows, want)
 	}
 	g.Each(func(shard int, row uint32, _ int64) {

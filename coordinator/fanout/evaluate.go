@@ -313,7 +313,7 @@ func (r *round) read(ctx context.Context, a *attempt) {
 			} else {
 				x.Result.AddNext(&part, result, &p.columns, locate)
 			}
-			addTimings(&x.Passes, p.columns.Timings(result))
+			addPasses(&x.Passes, p.columns.Passes(result))
 		}
 	}
 	a.err = r.verify(ctx, a)

@@ -327,7 +327,7 @@ func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
 		"another class":            func(r *wire.Response) { r.Results[0].ClassId = 4000 },
 		"too few results":          func(r *wire.Response) { r.Results = r.Results[1:] },
 		"more rows than nodes":     func(r *wire.Response) { r.Results[0].Rows = 4000 },
-		"places of unequal length": columns(func(g *pb.GroupColumns) { g.Places = g.Places[1:] }),
+		"rows of unequal length":   columns(func(g *pb.GroupColumns) { g.RowRefs = g.RowRefs[1:] }),
 		"scores of unequal length": columns(func(g *pb.GroupColumns) { g.RunScores = g.RunScores[1:] }),
 		"a run too long":           columns(func(g *pb.GroupColumns) { g.Runs[0]++ }),
 		"other numbers of candidates": columns(func(g *pb.GroupColumns) {
@@ -515,7 +515,7 @@ func TestAnOverflowInTheSecondRoundIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestTimingsAreToldOnceAClassAndPlugin(t *testing.T) {
+func TestPassesAreToldOnceAClassAndPlugin(t *testing.T) {
 	fleet := newFleet(t, 3, worker.Config{})
 	c := newCluster(8)
 	c.addNodes(t, 0, 300)

@@ -77,15 +77,15 @@ type question struct {
 
 // definition is what a worker has to know of a class.
 type definition struct {
-	query *pb.Query
-	like  *pb.Query // that of the class of which it is a variant; nil: of none
-	bytes int       // of query, on the wire
+	query    *pb.Query
+	original *pb.Query // that of the class of which it is a variant; nil: of none
+	bytes    int       // of query, on the wire
 }
 
 func define(c *scorer.Class) definition {
 	d := definition{query: c.Query(), bytes: proto.Size(c.Query())}
-	if c.Like() != nil {
-		d.like = c.Like().Query()
+	if c.Original() != nil {
+		d.original = c.Original().Query()
 	}
 	return d
 }

@@ -74,7 +74,7 @@ func TestWorkersNameTheirShares(t *testing.T) {
 		}, func(resp *pb.EvaluateResponse) {
 			mu.Lock()
 			defer mu.Unlock()
-			named += len(resp.GetGroups().GetPlaces())
+			named += len(resp.GetGroups().GetRowRefs())
 		})
 	}
 	f := fleet.fanout(t, c, workers, fanout.Config{AuditEvery: 1})

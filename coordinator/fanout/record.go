@@ -57,13 +57,13 @@ type Call struct {
 type ClassCall struct {
 	Class          uint64
 	Rows, Feasible int
-	// Timings are what the plugins did.
-	Timings []scan.Pass
+	// Passes are what the plugins did.
+	Passes []scan.Pass
 }
 
-// Passes adds what the plugins did to those of other calls.
-func (c *ClassCall) Passes(to *[]scan.Pass) {
-	for _, p := range c.Timings {
+// AddPasses adds what the plugins did to those of other calls.
+func (c *ClassCall) AddPasses(to *[]scan.Pass) {
+	for _, p := range c.Passes {
 		scan.AddPass(to, p)
 	}
 }
@@ -193,14 +193,14 @@ func (x *recorded) answered(resp *pb.EvaluateResponse, err error, at time.Time) 
 		for i, result := range resp.GetResults() {
 			c := &x.Classes[i]
 			c.Class, c.Rows, c.Feasible = result.GetClassId(), int(result.GetRows()), int(result.GetFeasible())
-			addTimings(&c.Timings, columns.Timings(result))
+			addPasses(&c.Passes, columns.Passes(result))
 		}
 	}
 	x.record.Add(&x.Call)
 }
 
-// addTimings reads passes from the wire. The response may not be validated yet.
-func addTimings(to *[]scan.Pass, t pb.Timings) {
+// addPasses reads passes from the wire. The response may not be validated yet.
+func addPasses(to *[]scan.Pass, t pb.Passes) {
 	n := min(len(t.Plugins), len(t.ExtensionPoints), len(t.Nanos), len(t.RowsIn), len(t.RowsRefused))
 	left := uint32(0)
 	for i := range n {
@@ -223,7 +223,7 @@ func (r *Record) evaluatedHere(a *attempt, asks []scan.Ask, start, end time.Time
 		for i := range asks {
 			x, result := &c.Classes[i], &a.answers[i].Result
 			x.Class, x.Rows, x.Feasible = asks[i].Class.ID(), result.Rows, result.Feasible
-			x.Timings = slices.Clone(a.answers[i].Passes)
+			x.Passes = slices.Clone(a.answers[i].Passes)
 		}
 	}
 	r.Add(c)

@@ -12,8 +12,8 @@ import (
 	"github.com/shardsched/shardsched/worker"
 )
 
-// Variants travel as such, with what they are like only where the worker has not got that: at first, and once it has lost it.
-func TestVariantsTravelAsSuch(t *testing.T) {
+// A variant travels by its difference, with its original only where the worker lacks that: at first, and once it has lost it.
+func TestVariantsTravelByTheirDifference(t *testing.T) {
 	fleet := newFleet(t, 1, worker.Config{Cores: 1})
 	c := newCluster(2)
 	c.addNodes(t, 0, 200)
@@ -32,7 +32,7 @@ func TestVariantsTravelAsSuch(t *testing.T) {
 		}
 		return nil
 	}, nil)
-	like, err := scorer.NewClass(query(1, 100, false))
+	original, err := scorer.NewClass(query(1, 100, false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +41,9 @@ func TestVariantsTravelAsSuch(t *testing.T) {
 		var reqs []fanout.Request
 		for _, id := range ids {
 			other := query(id, int64(300*id), false)
-			q := like.Query().With(other.Fit, other.Balanced)
+			q := original.Query().With(other.Fit, other.Balanced)
 			q.ClassId = id
-			reqs = append(reqs, fanout.Request{Class: like.Vary(q), Candidates: 5})
+			reqs = append(reqs, fanout.Request{Class: original.Vary(q), Candidates: 5})
 		}
 		queries, variants = nil, nil
 		c.wantSame(t, f, reqs)
@@ -56,7 +56,7 @@ func TestVariantsTravelAsSuch(t *testing.T) {
 	ask([]uint64{1}, []uint64{2, 3}, 2, 3)
 	ask(nil, []uint64{4}, 3, 4)
 	proxy.restart()
-	// It asks for what it has lost, and gets that whole; of what it can't make a variant of, too.
+	// The worker asks for what it has lost, and for the variant whose original it has lost. It gets both as whole queries.
 	ask([]uint64{4, 5}, []uint64{5}, 4, 5)
 	ask([]uint64{1}, []uint64{6}, 6)
 	ask(nil, []uint64{7}, 7)

@@ -129,7 +129,7 @@ func (t *Tracer) batchFanOut(ctx context.Context, a *Attempt) {
 	var passes []scan.Pass
 	for _, c := range b.fanout.Calls() {
 		if own := c.Class(a.class); own != nil {
-			own.Passes(&passes)
+			own.AddPasses(&passes)
 		}
 	}
 	t.plugins(ctx, passes, interval{start, end})
@@ -169,7 +169,7 @@ func (t *Tracer) call(ctx context.Context, a *Attempt, c *fanout.Call) {
 		return
 	}
 	var passes []scan.Pass
-	own.Passes(&passes)
+	own.AddPasses(&passes)
 	t.plugins(ctx, passes, interval{c.Start, c.End})
 }
 

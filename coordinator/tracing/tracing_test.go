@@ -237,7 +237,7 @@ func evaluated(ctx context.Context, class uint64, at time.Time) {
 	r.Begin(at)
 	r.Add(&fanout.Call{
 		Worker: "w1", Address: "10.0.0.1:7460", Shards: []uint32{3}, Start: at.Add(time.Millisecond), End: at.Add(9 * time.Millisecond),
-		Classes: []fanout.ClassCall{{Class: class, Rows: 10, Feasible: 4, Timings: []scan.Pass{{
+		Classes: []fanout.ClassCall{{Class: class, Rows: 10, Feasible: 4, Passes: []scan.Pass{{
 			Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, Point: pb.ExtensionPoint_EXTENSION_POINT_FILTER, Took: time.Millisecond, RowsIn: 10, RowsOut: 4,
 		}}}},
 	})

@@ -22,8 +22,8 @@ type Response struct {
 // Result is a result with its groups.
 type Result struct {
 	*pb.ClassResult
-	Groups  []*Group
-	timings pb.Timings
+	Groups []*Group
+	passes pb.Passes
 }
 
 // Group is a group with its candidates: the places of their shards in the request, their rows and scores.
@@ -46,7 +46,7 @@ func Open(resp *pb.EvaluateResponse) *Response {
 			})
 			x.Groups = append(x.Groups, g.Clone())
 		}
-		x.timings = r.Timings(result)
+		x.passes = r.Passes(result)
 		out.Results = append(out.Results, x)
 	}
 	return out
@@ -70,7 +70,7 @@ func (g *Group) Cut(n int) {
 // Close puts the response together again.
 func (x *Response) Close() {
 	resp := x.EvaluateResponse
-	resp.Results, resp.Groups, resp.Timings = nil, &pb.GroupColumns{Shards: resp.GetGroups().GetShards()}, &pb.TimingColumns{}
+	resp.Results, resp.Groups, resp.Passes = nil, &pb.GroupColumns{Shards: resp.GetGroups().GetShards()}, &pb.PassColumns{}
 	for _, r := range x.Results {
 		resp.Results = append(resp.Results, r.ClassResult)
 		r.Late = slices.ContainsFunc(r.Groups, func(g *Group) bool { return g.LateFilter > 0 || g.LateReasons > 0 })
@@ -79,11 +79,11 @@ func (x *Response) Close() {
 			r.KeyScores, r.KeyDomains, r.KeyValues = uint32(len(g.Key)), uint32(len(g.Domains)), uint32(len(g.RowValues))
 			g.add(resp.Groups, r.ClassResult)
 		}
-		r.Timings = uint32(len(r.timings.Plugins))
-		t := resp.Timings
-		t.Plugins, t.ExtensionPoints = append(t.Plugins, r.timings.Plugins...), append(t.ExtensionPoints, r.timings.ExtensionPoints...)
-		t.Nanos = append(t.Nanos, r.timings.Nanos...)
-		t.RowsIn, t.RowsRefused = append(t.RowsIn, r.timings.RowsIn...), append(t.RowsRefused, r.timings.RowsRefused...)
+		r.Passes = uint32(len(r.passes.Plugins))
+		t := resp.Passes
+		t.Plugins, t.ExtensionPoints = append(t.Plugins, r.passes.Plugins...), append(t.ExtensionPoints, r.passes.ExtensionPoints...)
+		t.Nanos = append(t.Nanos, r.passes.Nanos...)
+		t.RowsIn, t.RowsRefused = append(t.RowsIn, r.passes.RowsIn...), append(t.RowsRefused, r.passes.RowsRefused...)
 	}
 	if x.Columns != nil {
 		x.Columns(resp.Groups)
@@ -100,7 +100,7 @@ func (g *Group) add(to *pb.GroupColumns, of *pb.ClassResult) {
 		to.LateFilters, to.LateReasons = append(to.LateFilters, g.LateFilter), append(to.LateReasons, g.LateReasons)
 	}
 	for i := range n {
-		to.Places = append(to.Places, uint64(g.CandidateRows[i])*uint64(to.Shards)+uint64(g.CandidateShards[i]))
+		to.RowRefs = append(to.RowRefs, uint64(g.CandidateRows[i])*uint64(to.Shards)+uint64(g.CandidateShards[i]))
 		switch score := g.CandidateScores[i]; {
 		case i == 0:
 			to.Runs, to.RunScores = append(to.Runs, 1), append(to.RunScores, score)

@@ -3268,15 +3268,15 @@ func (x *Query) GetResourceClaims() *ResourceClaimsQuery {
 	return nil
 }
 
-// Variant defines a class that is like another but for what its pods request.
+// Variant defines a class by another, the original, from which it differs only in what its pods request.
 type Variant struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ClassId uint64                 `protobuf:"varint,1,opt,name=class_id,json=classId,proto3" json:"class_id,omitempty"`
-	// The class that it is like. A worker that does not have that one has no definition of the variant.
-	Like uint64 `protobuf:"varint,2,opt,name=like,proto3" json:"like,omitempty"`
-	// In place of the other's Query.fit.requests.
+	// The id of the original. A worker without the original has no definition of the variant.
+	Original uint64 `protobuf:"varint,2,opt,name=original,proto3" json:"original,omitempty"`
+	// In place of the original's Query.fit.requests.
 	Requests *Resources `protobuf:"bytes,3,opt,name=requests,proto3" json:"requests,omitempty"`
-	// In place of request in each of the other's Query.fit.scored and Query.balanced.scored.
+	// In place of request in each of the original's Query.fit.scored and Query.balanced.scored.
 	FitScored      []int64 `protobuf:"varint,4,rep,packed,name=fit_scored,json=fitScored,proto3" json:"fit_scored,omitempty"`
 	BalancedScored []int64 `protobuf:"varint,5,rep,packed,name=balanced_scored,json=balancedScored,proto3" json:"balanced_scored,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -3320,9 +3320,9 @@ func (x *Variant) GetClassId() uint64 {
 	return 0
 }
 
-func (x *Variant) GetLike() uint64 {
+func (x *Variant) GetOriginal() uint64 {
 	if x != nil {
-		return x.Like
+		return x.Original
 	}
 	return 0
 }
@@ -3646,10 +3646,10 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\fvolume_zones\x18\x14 \x03(\v2\x1e.shardsched.v1.ZoneRequirementR\vvolumeZones\x12+\n" +
 	"\x11required_features\x18\x15 \x03(\tR\x10requiredFeatures\x12)\n" +
 	"\x03cel\x18\x16 \x01(\v2\x17.shardsched.v1.CelQueryR\x03cel\x12K\n" +
-	"\x0fresource_claims\x18\x17 \x01(\v2\".shardsched.v1.ResourceClaimsQueryR\x0eresourceClaims\"\xb6\x01\n" +
+	"\x0fresource_claims\x18\x17 \x01(\v2\".shardsched.v1.ResourceClaimsQueryR\x0eresourceClaims\"\xbe\x01\n" +
 	"\aVariant\x12\x19\n" +
-	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
-	"\x04like\x18\x02 \x01(\x04R\x04like\x124\n" +
+	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
+	"\boriginal\x18\x02 \x01(\x04R\boriginal\x124\n" +
 	"\brequests\x18\x03 \x01(\v2\x18.shardsched.v1.ResourcesR\brequests\x12\x1d\n" +
 	"\n" +
 	"fit_scored\x18\x04 \x03(\x03R\tfitScored\x12'\n" +

@@ -9,14 +9,14 @@ type Group struct {
 	RowValues   []int64
 	LateFilter  uint32
 	LateReasons uint64
-	// Shards, Places, Runs and RunScores are as in the columns. Each reads them.
+	// Shards, RowRefs, Runs and RunScores are as in the columns. Each reads them.
 	Shards    uint32
-	Places    []uint64
+	RowRefs   []uint64
 	Runs      []uint32
 	RunScores []int64
 }
 
-// Each yields the candidates of a group, best first: the place of the shard among those of the request, the row and the score.
+// Each yields the candidates of a group, best first: the index of the shard among the shards of the request, the row and the score.
 func (g *Group) Each(yield func(shard int, row uint32, score int64)) {
 	shards, at, score := uint64(max(g.Shards, 1)), 0, int64(0)
 	for i, n := range g.Runs[:min(len(g.Runs), len(g.RunScores))] {
@@ -25,15 +25,15 @@ func (g *Group) Each(yield func(shard int, row uint32, score int64)) {
 		} else {
 			score -= g.RunScores[i]
 		}
-		for end := min(at+int(n), len(g.Places)); at < end; at++ {
-			row := g.Places[at] / shards
-			yield(int(g.Places[at]-row*shards), uint32(row), score)
+		for end := min(at+int(n), len(g.RowRefs)); at < end; at++ {
+			row := g.RowRefs[at] / shards
+			yield(int(g.RowRefs[at]-row*shards), uint32(row), score)
 		}
 	}
 }
 
-// Timings are the passes for one result: its parts of TimingColumns.
-type Timings struct {
+// Passes are the passes for one result: its parts of PassColumns.
+type Passes struct {
 	Plugins         []Plugin
 	ExtensionPoints []ExtensionPoint
 	Nanos           []uint64
@@ -42,26 +42,26 @@ type Timings struct {
 }
 
 // ResultReader reads the columns of a response, one result after the other. It allocates nothing. Columns that are too short
-// are read as far as they go. A copy of a reader reads on from the same place.
+// are read as far as they go. A copy of a reader reads on from the same group.
 type ResultReader struct {
 	rows, candidates []uint32
 	left             Group // parts that were not read yet
 	lateFilters      []uint32
 	lateReasons      []uint64
-	timings          Timings
+	passes           Passes
 }
 
 // Reader reads the columns from the first result on.
 func (x *EvaluateResponse) Reader() ResultReader {
-	g, t := x.GetGroups(), x.GetTimings()
+	g, t := x.GetGroups(), x.GetPasses()
 	return ResultReader{
 		rows: g.GetRows(), candidates: g.GetCandidates(),
 		left: Group{
 			Key: g.GetKeys(), Domains: g.GetDomains(), Missing: g.GetMissing(), RowValues: g.GetRowValues(),
-			Shards: g.GetShards(), Places: g.GetPlaces(), Runs: g.GetRuns(), RunScores: g.GetRunScores(),
+			Shards: g.GetShards(), RowRefs: g.GetRowRefs(), Runs: g.GetRuns(), RunScores: g.GetRunScores(),
 		},
 		lateFilters: g.GetLateFilters(), lateReasons: g.GetLateReasons(),
-		timings: Timings{t.GetPlugins(), t.GetExtensionPoints(), t.GetNanos(), t.GetRowsIn(), t.GetRowsRefused()},
+		passes: Passes{t.GetPlugins(), t.GetExtensionPoints(), t.GetNanos(), t.GetRowsIn(), t.GetRowsRefused()},
 	}
 }
 
@@ -81,7 +81,7 @@ func (r *ResultReader) Group(of *ClassResult) Group {
 		g.LateFilter, g.LateReasons = one(&r.lateFilters), one(&r.lateReasons)
 	}
 	n := one(&r.candidates)
-	g.Shards, g.Places = r.left.Shards, take(&r.left.Places, n)
+	g.Shards, g.RowRefs = r.left.Shards, take(&r.left.RowRefs, n)
 	runs := runsOf(r.left.Runs, n)
 	g.Runs, g.RunScores = take(&r.left.Runs, runs), take(&r.left.RunScores, runs)
 	return g
@@ -95,12 +95,12 @@ func runsOf(runs []uint32, candidates uint32) (n uint32) {
 	return n
 }
 
-// Timings reads the passes for the next result.
-func (r *ResultReader) Timings(of *ClassResult) Timings {
-	n := of.GetTimings()
-	return Timings{
-		take(&r.timings.Plugins, n), take(&r.timings.ExtensionPoints, n), take(&r.timings.Nanos, n),
-		take(&r.timings.RowsIn, n), take(&r.timings.RowsRefused, n),
+// Passes reads the passes for the next result.
+func (r *ResultReader) Passes(of *ClassResult) Passes {
+	n := of.GetPasses()
+	return Passes{
+		take(&r.passes.Plugins, n), take(&r.passes.ExtensionPoints, n), take(&r.passes.Nanos, n),
+		take(&r.passes.RowsIn, n), take(&r.passes.RowsRefused, n),
 	}
 }
 
@@ -109,7 +109,7 @@ func (r *ResultReader) Skip(of *ClassResult) {
 	for range r.Groups(of) {
 		r.Group(of)
 	}
-	r.Timings(of)
+	r.Passes(of)
 }
 
 // missingWords is how many words tell which domains a group of the result lacks.

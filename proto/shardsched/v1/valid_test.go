@@ -146,14 +146,14 @@ func validEvaluate() *EvaluateRequest {
 		Queries:    []*Query{validQuery()},
 		Classes:    []*ClassRequest{{ClassId: 42, Diagnose: true}, {ClassId: 43, Normalise: true, Extrema: []int64{0, 5}}},
 		Candidates: []uint32{64, 1},
-		Variants:   []*Variant{{ClassId: 43, Like: 42, Requests: &Resources{MilliCpu: 5}, FitScored: []int64{5}, BalancedScored: []int64{0}}},
+		Variants:   []*Variant{{ClassId: 43, Original: 42, Requests: &Resources{MilliCpu: 5}, FitScored: []int64{5}, BalancedScored: []int64{0}}},
 	}
 }
 
 func validResult() *ClassResult {
 	return &ClassResult{
 		ClassId: 42, Rows: 10, Feasible: 5,
-		Groups: 2, Timings: 2, KeyScores: 2,
+		Groups: 2, Passes: 2, KeyScores: 2,
 		Reasons: []*ReasonCount{
 			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 3},
 			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1, Unresolvable: true},
@@ -169,9 +169,9 @@ func validResponse() *EvaluateResponse {
 		Results: []*ClassResult{validResult()}, BusyNanos: 1, Preemptions: []*PreemptionResult{validPreempted()},
 		Groups: &GroupColumns{
 			Rows: []uint32{3, 2}, Candidates: []uint32{2, 1}, Keys: []int64{0, 5, 1, 0},
-			Shards: 2, Places: []uint64{8, 5, 15}, Runs: []uint32{1, 1, 1}, RunScores: []int64{90, 5, 80},
+			Shards: 2, RowRefs: []uint64{8, 5, 15}, Runs: []uint32{1, 1, 1}, RunScores: []int64{90, 5, 80},
 		},
-		Timings: &TimingColumns{
+		Passes: &PassColumns{
 			Plugins: []Plugin{Plugin_PLUGIN_NODE_NAME, Plugin_PLUGIN_IMAGE_LOCALITY}, ExtensionPoints: []ExtensionPoint{filter, score},
 			Nanos: []uint64{5, 7}, RowsIn: []int64{10, 0}, RowsRefused: []uint32{5, 0},
 		},

@@ -12,15 +12,15 @@ func (x *EvaluateResponse) validateColumns() error {
 	if err := x.GetGroups().validateLengths(x.GetResults()); err != nil {
 		return in("groups", err)
 	}
-	if err := x.GetTimings().validate(x.GetResults()); err != nil {
-		return in("timings", err)
+	if err := x.GetPasses().validate(x.GetResults()); err != nil {
+		return in("passes", err)
 	}
-	r, place := x.Reader(), groupPlace{}
+	r, position := x.Reader(), groupPosition{}
 	for i, result := range x.GetResults() {
-		if err := place.validateGroups(&r, result); err != nil {
+		if err := position.validateGroups(&r, result); err != nil {
 			return in("groups", err)
 		}
-		if rows := place.feasible; rows != uint64(result.GetFeasible()) && !result.GetOverflow() {
+		if rows := position.feasible; rows != uint64(result.GetFeasible()) && !result.GetOverflow() {
 			return at("results", i, wrong("groups", "expected the %d feasible rows, got %d", result.GetFeasible(), rows))
 		}
 	}
@@ -67,7 +67,7 @@ func (x *GroupColumns) validateLengths(results []*ClassResult) error {
 		length("row_values", len(x.GetRowValues()), values, ofKeys),
 		length("late_filters", len(x.GetLateFilters()), late, ofKeys),
 		length("late_reasons", len(x.GetLateReasons()), late, ofKeys),
-		length("places", len(x.GetPlaces()), candidates, ofCandidates),
+		length("row_refs", len(x.GetRowRefs()), candidates, ofCandidates),
 		x.validateRuns(candidates))
 }
 
@@ -90,15 +90,15 @@ func (x *GroupColumns) validateRuns(candidates uint64) error {
 		length("run_scores", len(x.GetRunScores()), uint64(len(x.GetRuns())), "as in runs"))
 }
 
-// groupPlace is where in the columns a group stands.
-type groupPlace struct {
+// groupPosition is where in the columns a group stands.
+type groupPosition struct {
 	group, domain, candidate, run int
 	// feasible is how many rows the groups of the result have that was checked last.
 	feasible uint64
 }
 
 // validateGroups checks the groups of the next result: counts, candidates, keys and that these are sorted.
-func (p *groupPlace) validateGroups(r *ResultReader, result *ClassResult) error {
+func (p *groupPosition) validateGroups(r *ResultReader, result *ClassResult) error {
 	var before Group
 	p.feasible = 0
 	for i := range r.Groups(result) {
@@ -106,7 +106,7 @@ func (p *groupPlace) validateGroups(r *ResultReader, result *ClassResult) error 
 		if g.Rows == 0 {
 			return at("rows", p.group, wrong("", "expected 1 or more, got 0"))
 		}
-		if n := len(g.Places); uint64(n) > uint64(g.Rows) {
+		if n := len(g.RowRefs); uint64(n) > uint64(g.Rows) {
 			return at("candidates", p.group, wrong("", "expected at most the %d rows of the group, got %d", g.Rows, n))
 		}
 		if err := p.validateCandidates(&g); err != nil {
@@ -119,22 +119,22 @@ func (p *groupPlace) validateGroups(r *ResultReader, result *ClassResult) error 
 			return at("rows", p.group, wrong("", "expected groups sorted by key, each once"))
 		}
 		p.group, p.domain = p.group+1, p.domain+len(g.Domains)
-		p.candidate, p.run = p.candidate+len(g.Places), p.run+len(g.Runs)
+		p.candidate, p.run = p.candidate+len(g.RowRefs), p.run+len(g.Runs)
 		p.feasible += uint64(g.Rows)
 		before = g
 	}
 	return nil
 }
 
-// validateCandidates checks places, and that the scores fall from run to run.
-func (p *groupPlace) validateCandidates(g *Group) error {
+// validateCandidates checks rows, and that the scores fall from run to run.
+func (p *groupPosition) validateCandidates(g *Group) error {
 	shards := uint64(max(g.Shards, 1))
-	for i, place := range g.Places {
-		if place/shards >= MaxRow {
-			return at("places", p.candidate+i, wrong("", "expected a row up to %d, got %d", MaxRow-1, place/shards))
+	for i, ref := range g.RowRefs {
+		if ref/shards >= MaxRow {
+			return at("row_refs", p.candidate+i, wrong("", "expected a row up to %d, got %d", MaxRow-1, ref/shards))
 		}
 	}
-	score, left := int64(0), uint64(len(g.Places))
+	score, left := int64(0), uint64(len(g.RowRefs))
 	for i, n := range g.Runs {
 		if uint64(n) > left {
 			return at("runs", p.run+i, wrong("", "expected at most the %d candidates that are left of the group, got %d", left, n))
@@ -153,7 +153,7 @@ func (p *groupPlace) validateCandidates(g *Group) error {
 }
 
 // validateKey checks the parts of a key.
-func (p *groupPlace) validateKey(g *Group) error {
+func (p *groupPosition) validateKey(g *Group) error {
 	if n := bitLen(g.Missing); n > len(g.Domains) {
 		return wrong("missing", "expected bits for %d domains, got bit %d", len(g.Domains), n-1)
 	}
@@ -194,10 +194,10 @@ func compareGroups(a, b *Group) int {
 }
 
 // validate checks that the columns are as long as the results say, and what was timed.
-func (x *TimingColumns) validate(results []*ClassResult) error {
+func (x *PassColumns) validate(results []*ClassResult) error {
 	n := uint64(0)
 	for _, r := range results {
-		n += uint64(r.GetTimings())
+		n += uint64(r.GetPasses())
 	}
 	const ofAll = "passes as in all results"
 	if err := cmp.Or(
@@ -211,7 +211,7 @@ func (x *TimingColumns) validate(results []*ClassResult) error {
 	i := 0
 	for _, r := range results {
 		left := int64(0)
-		for end := i + int(r.GetTimings()); i < end; i++ {
+		for end := i + int(r.GetPasses()); i < end; i++ {
 			if err := x.validatePass(i, &left); err != nil {
 				return err
 			}
@@ -221,7 +221,7 @@ func (x *TimingColumns) validate(results []*ClassResult) error {
 }
 
 // validatePass checks a pass. left is how many rows the pass before it has left.
-func (x *TimingColumns) validatePass(i int, left *int64) error {
+func (x *PassColumns) validatePass(i int, left *int64) error {
 	if err := member("", x.GetPlugins()[i], Plugin_PLUGIN_DYNAMIC_RESOURCES); err != nil {
 		return at("plugins", i, err)
 	}

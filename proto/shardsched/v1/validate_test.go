@@ -63,9 +63,9 @@ func columns(f func(*GroupColumns)) message {
 	return r
 }
 
-func timings(f func(*TimingColumns)) message {
+func passes(f func(*PassColumns)) message {
 	r := validResponse()
-	f(r.Timings)
+	f(r.Passes)
 	return r
 }
 
@@ -196,8 +196,8 @@ func TestBrokenMessages(t *testing.T) {
 		{"too few numbers of candidates", evaluate(func(x *EvaluateRequest) { x.Candidates = nil }), "candidates: expected one for each of 2 classes, got 0"},
 		{"extrema in the first round", evaluate(func(x *EvaluateRequest) { x.Classes[1].Normalise = false }), "classes[1].extrema: expected none without normalise, got 2"},
 		{"a broken query", evaluate(func(x *EvaluateRequest) { x.Queries[0].Fit = nil }), "queries[0].fit: expected for NodeResourcesFit, got none"},
-		{"a variant of itself", evaluate(func(x *EvaluateRequest) { x.Variants[0].Like = 43 }), "variants[0].like: expected the id of another class, got 43"},
-		{"a variant of nothing", evaluate(func(x *EvaluateRequest) { x.Variants[0].Like = 0 }), "variants[0].like: expected the id of another class, got 0"},
+		{"a variant of itself", evaluate(func(x *EvaluateRequest) { x.Variants[0].Original = 43 }), "variants[0].original: expected the id of another class, got 43"},
+		{"a variant of nothing", evaluate(func(x *EvaluateRequest) { x.Variants[0].Original = 0 }), "variants[0].original: expected the id of another class, got 0"},
 		{"a variant without an id", evaluate(func(x *EvaluateRequest) { x.Variants[0].ClassId = 0 }), "variants[0].class_id: expected an id, got 0"},
 		{"a variant of a negative request", evaluate(func(x *EvaluateRequest) { x.Variants[0].Requests.MilliCpu = -1 }), "variants[0].requests.milli_cpu: expected 0 or more, got -1"},
 		{"a variant of a negative score", evaluate(func(x *EvaluateRequest) { x.Variants[0].FitScored[0] = -1 }), "variants[0].fit_scored[0]: expected 0 or more, got -1"},
@@ -209,8 +209,8 @@ func TestBrokenMessages(t *testing.T) {
 		{"a group too many", columns(func(x *GroupColumns) { x.Rows = append(x.Rows, 1) }), "groups.rows: expected 2 groups as in all results, got 3"},
 		{"more groups than there are", result(func(x *ClassResult) { x.Groups = 1 << 31 }), "groups.rows: expected 2147483648 groups as in all results, got 2"},
 		{"a number of candidates missing", columns(func(x *GroupColumns) { x.Candidates = x.Candidates[1:] }), "groups.candidates: expected 2 groups as in all results, got 1"},
-		{"places missing", columns(func(x *GroupColumns) { x.Places = x.Places[1:] }), "groups.places: expected 3 as in candidates, got 2"},
-		{"places of no shard", columns(func(x *GroupColumns) { x.Shards = 0 }), "groups.shards: expected 1 to 1048576, got 0"},
+		{"rows of candidates missing", columns(func(x *GroupColumns) { x.RowRefs = x.RowRefs[1:] }), "groups.row_refs: expected 3 as in candidates, got 2"},
+		{"rows of no shard", columns(func(x *GroupColumns) { x.Shards = 0 }), "groups.shards: expected 1 to 1048576, got 0"},
 		{"runs missing", columns(func(x *GroupColumns) { x.Runs = x.Runs[1:] }), "groups.runs: expected 3 as in candidates, got 2"},
 		{"an empty run", columns(func(x *GroupColumns) { x.Runs[1] = 0 }), "groups.runs[1]: expected 1 or more, got 0"},
 		{"a run of two groups", columns(func(x *GroupColumns) { x.Runs, x.RunScores = []uint32{1, 2}, []int64{90, 10} }), "groups.runs[1]: expected at most the 1 candidates that are left of the group, got 2"},
@@ -219,7 +219,7 @@ func TestBrokenMessages(t *testing.T) {
 		{"two runs of one score", columns(func(x *GroupColumns) { x.RunScores[1] = 0 }), "groups.run_scores[1]: expected how much less than 90, got 0"},
 		{"a score below all", columns(func(x *GroupColumns) { x.RunScores[0], x.RunScores[1] = -2, math.MaxInt64 }), "groups.run_scores[1]: expected how much less than -2, got 9223372036854775807"},
 		{"more candidates than rows", columns(func(x *GroupColumns) { x.Rows[0] = 1 }), "groups.candidates[0]: expected at most the 1 rows of the group, got 2"},
-		{"a candidate far outside", columns(func(x *GroupColumns) { x.Places[1] = 2 * MaxRow }), "groups.places[1]: expected a row up to 4194303, got 4194304"},
+		{"a candidate far outside", columns(func(x *GroupColumns) { x.RowRefs[1] = 2 * MaxRow }), "groups.row_refs[1]: expected a row up to 4194303, got 4194304"},
 		{"keys out of order", columns(func(x *GroupColumns) { x.Keys[0] = 2 }), "groups.rows[1]: expected groups sorted by key, each once"},
 		{"a key twice", columns(func(x *GroupColumns) { x.Keys = []int64{1, 0, 1, 0} }), "groups.rows[1]: expected groups sorted by key, each once"},
 		{"keys too long", columns(func(x *GroupColumns) { x.Keys = append(x.Keys, 1) }), "groups.keys: expected 4 as in the keys of all results, got 5"},
@@ -235,12 +235,12 @@ func TestBrokenMessages(t *testing.T) {
 		{"reasons out of order", result(func(x *ClassResult) { x.Reasons[2].Plugin = "A" }), "results[0].reasons[2]: expected reasons sorted by plugin and text"},
 		{"a reason for no node", result(func(x *ClassResult) { x.Reasons[2].Nodes = 0 }), "results[0].reasons[2].nodes: expected 1 or more, got 0"},
 		{"a reason without words", result(func(x *ClassResult) { x.Reasons[2].Reason = "" }), "results[0].reasons[2].reason: expected a text, got none"},
-		{"a pass that refuses more rows than it looks at", timings(func(x *TimingColumns) { x.RowsRefused[0] = 11 }), "timings.rows_refused[0]: expected at most the 10 rows that the pass looked at, got 11"},
-		{"a pass over fewer rows than none", timings(func(x *TimingColumns) { x.RowsIn[1] = -6 }), "timings.rows_in[1]: expected -5 to 4294967290, got -6"},
-		{"a pass over too many rows", timings(func(x *TimingColumns) { x.RowsIn[1] = math.MaxInt64 }), "timings.rows_in[1]: expected -5 to 4294967290, got 9223372036854775807"},
-		{"a pass too many", timings(func(x *TimingColumns) { x.Nanos = append(x.Nanos, 1) }), "timings.nanos: expected 2 passes as in all results, got 3"},
-		{"passes missing", result(func(x *ClassResult) { x.Timings = 3 }), "timings.plugins: expected 3 passes as in all results, got 2"},
-		{"a pass of an unknown plugin", timings(func(x *TimingColumns) { x.Plugins[0] = 99 }), "timings.plugins[0]: expected a specified value, got 99"},
+		{"a pass that refuses more rows than it looks at", passes(func(x *PassColumns) { x.RowsRefused[0] = 11 }), "passes.rows_refused[0]: expected at most the 10 rows that the pass looked at, got 11"},
+		{"a pass over fewer rows than none", passes(func(x *PassColumns) { x.RowsIn[1] = -6 }), "passes.rows_in[1]: expected -5 to 4294967290, got -6"},
+		{"a pass over too many rows", passes(func(x *PassColumns) { x.RowsIn[1] = math.MaxInt64 }), "passes.rows_in[1]: expected -5 to 4294967290, got 9223372036854775807"},
+		{"a pass too many", passes(func(x *PassColumns) { x.Nanos = append(x.Nanos, 1) }), "passes.nanos: expected 2 passes as in all results, got 3"},
+		{"passes missing", result(func(x *ClassResult) { x.Passes = 3 }), "passes.plugins: expected 3 passes as in all results, got 2"},
+		{"a pass of an unknown plugin", passes(func(x *PassColumns) { x.Plugins[0] = 99 }), "passes.plugins[0]: expected a specified value, got 99"},
 		{"results beside missing snapshots", &EvaluateResponse{NeedSnapshots: []uint32{1}, Results: []*ClassResult{validResult()}}, "results: expected none where snapshots or classes are missing, got 1"},
 
 		{"a header without a term", change(validSnapshot(), func(x *LoadSnapshotRequest) { x.Header.Term = 0 }), "header.term: expected a term, got 0"},

@@ -28,7 +28,7 @@ func (x *Query) With(fit *FitQuery, balanced *BalancedQuery) *Query {
 	}
 }
 
-// CanVary tells whether a query that is like x but for fit and balanced is a Variant of it: they name the same resources to score.
+// CanVary tells whether x with these requests can be told as a Variant of x: both score the same resources.
 func (x *Query) CanVary(fit *FitQuery, balanced *BalancedQuery) bool {
 	return (x.Fit == nil) == (fit == nil) && (x.Balanced == nil) == (balanced == nil) &&
 		x.GetFit().GetBestEffort() == fit.GetBestEffort() &&
@@ -47,9 +47,9 @@ func sameNames(a, b []*ScoredResource) bool {
 	return true
 }
 
-// Variant is the definition of x by a query that CanVary has found to be like it.
-func (x *Query) Variant(like uint64) *Variant {
-	return &Variant{ClassId: x.ClassId, Like: like, Requests: x.GetFit().GetRequests(),
+// Variant is the definition of x by the class of another query, its original, whose CanVary is true of x.
+func (x *Query) Variant(original uint64) *Variant {
+	return &Variant{ClassId: x.ClassId, Original: original, Requests: x.GetFit().GetRequests(),
 		FitScored: requestsOf(x.GetFit().GetScored()), BalancedScored: requestsOf(x.GetBalanced().GetScored())}
 }
 
@@ -61,7 +61,7 @@ func requestsOf(scored []*ScoredResource) []int64 {
 	return out
 }
 
-// Vary is the query that a valid variant of x defines.
+// Vary is the query that a valid variant of x defines. It errs where the two do not score as many resources.
 func (x *Query) Vary(v *Variant) (*Query, error) {
 	fit, balanced := x.Fit, x.Balanced
 	if fit != nil {
@@ -101,8 +101,8 @@ func (x *Variant) Validate() error {
 	if x.GetClassId() == 0 {
 		return wrong("class_id", "expected an id, got 0")
 	}
-	if x.GetLike() == 0 || x.GetLike() == x.GetClassId() {
-		return wrong("like", "expected the id of another class, got %d", x.GetLike())
+	if x.GetOriginal() == 0 || x.GetOriginal() == x.GetClassId() {
+		return wrong("original", "expected the id of another class, got %d", x.GetOriginal())
 	}
 	if err := x.GetRequests().Validate(); err != nil {
 		return in("requests", err)

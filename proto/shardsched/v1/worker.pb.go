@@ -217,12 +217,13 @@ type EvaluateRequest struct {
 	// Of each of classes: how many candidates a group offers at the most, 1 to 65536. It is the worker's share of what
 	// all workers are asked for.
 	Candidates []uint32 `protobuf:"varint,8,rep,packed,name=candidates,proto3" json:"candidates,omitempty"`
-	// As queries, of classes that are like one of queries or one that the worker has been sent.
+	// Definitions, as queries, of classes whose original is one of queries, or one that the worker has been sent. At most one for
+	// each of classes and preemptions.
 	Variants []*Variant `protobuf:"bytes,9,rep,name=variants,proto3" json:"variants,omitempty"`
-	// Numbers the requests of a term in the order in which they are asked, from 1 on; 0: it has no turn.
+	// The number of the round that the request is of, from 1 on in each term; 0: it has none.
 	Turn uint64 `protobuf:"varint,10,opt,name=turn,proto3" json:"turn,omitempty"`
-	// The turn of a request that was sent before this one, and whose answer was not there yet: a worker begins with that one first.
-	// 0: there was none.
+	// The turn of the round before, where its answer was not there yet when this request was sent: the worker locks shards for that
+	// turn, or a later one, before it does for this request. 0: it does not wait.
 	Follows       uint64 `protobuf:"varint,11,opt,name=follows,proto3" json:"follows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -728,9 +729,9 @@ type ClassResult struct {
 	Hopeless uint32 `protobuf:"varint,10,opt,name=hopeless,proto3" json:"hopeless,omitempty"`
 	// The class has a group part: there may be any number of groups.
 	Grouped bool `protobuf:"varint,11,opt,name=grouped,proto3" json:"grouped,omitempty"`
-	// How many groups the result has in EvaluateResponse.groups, and how many passes in EvaluateResponse.timings.
-	Groups  uint32 `protobuf:"varint,12,opt,name=groups,proto3" json:"groups,omitempty"`
-	Timings uint32 `protobuf:"varint,13,opt,name=timings,proto3" json:"timings,omitempty"`
+	// How many groups the result has in EvaluateResponse.groups, and how many passes in EvaluateResponse.passes.
+	Groups uint32 `protobuf:"varint,12,opt,name=groups,proto3" json:"groups,omitempty"`
+	Passes uint32 `protobuf:"varint,13,opt,name=passes,proto3" json:"passes,omitempty"`
 	// How many scores, domains and row values the key of each of its groups has.
 	KeyScores  uint32 `protobuf:"varint,14,opt,name=key_scores,json=keyScores,proto3" json:"key_scores,omitempty"`
 	KeyDomains uint32 `protobuf:"varint,15,opt,name=key_domains,json=keyDomains,proto3" json:"key_domains,omitempty"`
@@ -841,9 +842,9 @@ func (x *ClassResult) GetGroups() uint32 {
 	return 0
 }
 
-func (x *ClassResult) GetTimings() uint32 {
+func (x *ClassResult) GetPasses() uint32 {
 	if x != nil {
-		return x.Timings
+		return x.Passes
 	}
 	return 0
 }
@@ -902,9 +903,9 @@ type GroupColumns struct {
 	LateReasons []uint64 `protobuf:"varint,8,rep,packed,name=late_reasons,json=lateReasons,proto3" json:"late_reasons,omitempty"`
 	// How many shards the request names.
 	Shards uint32 `protobuf:"varint,9,opt,name=shards,proto3" json:"shards,omitempty"`
-	// Of each candidate, best first by (score, tie rule) in a group: shards times its row, plus the place of its shard among
+	// Of each candidate, best first by (score, tie rule) in a group: shards times its row, plus the index of its shard among
 	// the shards of the request in ascending order.
-	Places []uint64 `protobuf:"varint,10,rep,packed,name=places,proto3" json:"places,omitempty"`
+	RowRefs []uint64 `protobuf:"varint,10,rep,packed,name=row_refs,json=rowRefs,proto3" json:"row_refs,omitempty"`
 	// The local scores, the weighted sums of the plugins that are not normalised. Where the request carried the extrema: the
 	// whole scores. Candidates of a group with equal scores are a run: how many they are, and their score. Of the first run of
 	// a group it is the score itself, of each other run how much less it is than that of the run before.
@@ -1007,9 +1008,9 @@ func (x *GroupColumns) GetShards() uint32 {
 	return 0
 }
 
-func (x *GroupColumns) GetPlaces() []uint64 {
+func (x *GroupColumns) GetRowRefs() []uint64 {
 	if x != nil {
-		return x.Places
+		return x.RowRefs
 	}
 	return nil
 }
@@ -1028,9 +1029,9 @@ func (x *GroupColumns) GetRunScores() []int64 {
 	return nil
 }
 
-// TimingColumns are passes of plugins over the rows of one worker for one class: those of the first result of a response
+// PassColumns are passes of plugins over the rows of one worker for one class: those of the first result of a response
 // stand first, each result's in the order in which the plugins ran.
-type TimingColumns struct {
+type PassColumns struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Plugins         []Plugin               `protobuf:"varint,1,rep,packed,name=plugins,proto3,enum=shardsched.v1.Plugin" json:"plugins,omitempty"`
 	ExtensionPoints []ExtensionPoint       `protobuf:"varint,2,rep,packed,name=extension_points,json=extensionPoints,proto3,enum=shardsched.v1.ExtensionPoint" json:"extension_points,omitempty"`
@@ -1045,20 +1046,20 @@ type TimingColumns struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *TimingColumns) Reset() {
-	*x = TimingColumns{}
+func (x *PassColumns) Reset() {
+	*x = PassColumns{}
 	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *TimingColumns) String() string {
+func (x *PassColumns) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*TimingColumns) ProtoMessage() {}
+func (*PassColumns) ProtoMessage() {}
 
-func (x *TimingColumns) ProtoReflect() protoreflect.Message {
+func (x *PassColumns) ProtoReflect() protoreflect.Message {
 	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1070,40 +1071,40 @@ func (x *TimingColumns) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use TimingColumns.ProtoReflect.Descriptor instead.
-func (*TimingColumns) Descriptor() ([]byte, []int) {
+// Deprecated: Use PassColumns.ProtoReflect.Descriptor instead.
+func (*PassColumns) Descriptor() ([]byte, []int) {
 	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *TimingColumns) GetPlugins() []Plugin {
+func (x *PassColumns) GetPlugins() []Plugin {
 	if x != nil {
 		return x.Plugins
 	}
 	return nil
 }
 
-func (x *TimingColumns) GetExtensionPoints() []ExtensionPoint {
+func (x *PassColumns) GetExtensionPoints() []ExtensionPoint {
 	if x != nil {
 		return x.ExtensionPoints
 	}
 	return nil
 }
 
-func (x *TimingColumns) GetNanos() []uint64 {
+func (x *PassColumns) GetNanos() []uint64 {
 	if x != nil {
 		return x.Nanos
 	}
 	return nil
 }
 
-func (x *TimingColumns) GetRowsIn() []int64 {
+func (x *PassColumns) GetRowsIn() []int64 {
 	if x != nil {
 		return x.RowsIn
 	}
 	return nil
 }
 
-func (x *TimingColumns) GetRowsRefused() []uint32 {
+func (x *PassColumns) GetRowsRefused() []uint32 {
 	if x != nil {
 		return x.RowsRefused
 	}
@@ -1130,8 +1131,8 @@ type EvaluateResponse struct {
 	// search_steps: they have no result.
 	FailedClasses []uint64 `protobuf:"varint,6,rep,packed,name=failed_classes,json=failedClasses,proto3" json:"failed_classes,omitempty"`
 	// Of all results.
-	Groups        *GroupColumns  `protobuf:"bytes,7,opt,name=groups,proto3" json:"groups,omitempty"`
-	Timings       *TimingColumns `protobuf:"bytes,8,opt,name=timings,proto3" json:"timings,omitempty"`
+	Groups        *GroupColumns `protobuf:"bytes,7,opt,name=groups,proto3" json:"groups,omitempty"`
+	Passes        *PassColumns  `protobuf:"bytes,8,opt,name=passes,proto3" json:"passes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1215,9 +1216,9 @@ func (x *EvaluateResponse) GetGroups() *GroupColumns {
 	return nil
 }
 
-func (x *EvaluateResponse) GetTimings() *TimingColumns {
+func (x *EvaluateResponse) GetPasses() *PassColumns {
 	if x != nil {
-		return x.Timings
+		return x.Passes
 	}
 	return nil
 }
@@ -1652,7 +1653,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"candidates\x124\n" +
 	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x12%\n" +
 	"\x0efailing_shards\x18\x05 \x03(\rR\rfailingShards\x12!\n" +
-	"\ffailing_rows\x18\x06 \x03(\rR\vfailingRows\"\xe5\x03\n" +
+	"\ffailing_rows\x18\x06 \x03(\rR\vfailingRows\"\xe3\x03\n" +
 	"\vClassResult\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x1a\n" +
@@ -1664,15 +1665,15 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\bhopeless\x18\n" +
 	" \x01(\rR\bhopeless\x12\x18\n" +
 	"\agrouped\x18\v \x01(\bR\agrouped\x12\x16\n" +
-	"\x06groups\x18\f \x01(\rR\x06groups\x12\x18\n" +
-	"\atimings\x18\r \x01(\rR\atimings\x12\x1d\n" +
+	"\x06groups\x18\f \x01(\rR\x06groups\x12\x16\n" +
+	"\x06passes\x18\r \x01(\rR\x06passes\x12\x1d\n" +
 	"\n" +
 	"key_scores\x18\x0e \x01(\rR\tkeyScores\x12\x1f\n" +
 	"\vkey_domains\x18\x0f \x01(\rR\n" +
 	"keyDomains\x12\x1d\n" +
 	"\n" +
 	"key_values\x18\x10 \x01(\rR\tkeyValues\x12\x12\n" +
-	"\x04late\x18\x11 \x01(\bR\x04lateJ\x04\b\x04\x10\x05J\x04\b\b\x10\t\"\xd2\x02\n" +
+	"\x04late\x18\x11 \x01(\bR\x04lateJ\x04\b\x04\x10\x05J\x04\b\b\x10\t\"\xd5\x02\n" +
 	"\fGroupColumns\x12\x12\n" +
 	"\x04rows\x18\x01 \x03(\rR\x04rows\x12\x1e\n" +
 	"\n" +
@@ -1685,18 +1686,18 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"row_values\x18\x06 \x03(\x12R\trowValues\x12!\n" +
 	"\flate_filters\x18\a \x03(\rR\vlateFilters\x12!\n" +
 	"\flate_reasons\x18\b \x03(\x04R\vlateReasons\x12\x16\n" +
-	"\x06shards\x18\t \x01(\rR\x06shards\x12\x16\n" +
-	"\x06places\x18\n" +
-	" \x03(\x04R\x06places\x12\x12\n" +
+	"\x06shards\x18\t \x01(\rR\x06shards\x12\x19\n" +
+	"\brow_refs\x18\n" +
+	" \x03(\x04R\arowRefs\x12\x12\n" +
 	"\x04runs\x18\v \x03(\rR\x04runs\x12\x1d\n" +
 	"\n" +
-	"run_scores\x18\f \x03(\x12R\trunScores\"\xdc\x01\n" +
-	"\rTimingColumns\x12/\n" +
+	"run_scores\x18\f \x03(\x12R\trunScores\"\xda\x01\n" +
+	"\vPassColumns\x12/\n" +
 	"\aplugins\x18\x01 \x03(\x0e2\x15.shardsched.v1.PluginR\aplugins\x12H\n" +
 	"\x10extension_points\x18\x02 \x03(\x0e2\x1d.shardsched.v1.ExtensionPointR\x0fextensionPoints\x12\x14\n" +
 	"\x05nanos\x18\x03 \x03(\x04R\x05nanos\x12\x17\n" +
 	"\arows_in\x18\x04 \x03(\x12R\x06rowsIn\x12!\n" +
-	"\frows_refused\x18\x05 \x03(\rR\vrowsRefused\"\x88\x03\n" +
+	"\frows_refused\x18\x05 \x03(\rR\vrowsRefused\"\x84\x03\n" +
 	"\x10EvaluateResponse\x12%\n" +
 	"\x0eneed_snapshots\x18\x01 \x03(\rR\rneedSnapshots\x12!\n" +
 	"\fneed_classes\x18\x02 \x03(\x04R\vneedClasses\x124\n" +
@@ -1705,8 +1706,8 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"busy_nanos\x18\x04 \x01(\x04R\tbusyNanos\x12A\n" +
 	"\vpreemptions\x18\x05 \x03(\v2\x1f.shardsched.v1.PreemptionResultR\vpreemptions\x12%\n" +
 	"\x0efailed_classes\x18\x06 \x03(\x04R\rfailedClasses\x123\n" +
-	"\x06groups\x18\a \x01(\v2\x1b.shardsched.v1.GroupColumnsR\x06groups\x126\n" +
-	"\atimings\x18\b \x01(\v2\x1c.shardsched.v1.TimingColumnsR\atimings\"\x8a\x01\n" +
+	"\x06groups\x18\a \x01(\v2\x1b.shardsched.v1.GroupColumnsR\x06groups\x122\n" +
+	"\x06passes\x18\b \x01(\v2\x1a.shardsched.v1.PassColumnsR\x06passes\"\x8a\x01\n" +
 	"\x0eSnapshotHeader\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -1763,7 +1764,7 @@ var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*PreemptionResult)(nil),     // 6: shardsched.v1.PreemptionResult
 	(*ClassResult)(nil),          // 7: shardsched.v1.ClassResult
 	(*GroupColumns)(nil),         // 8: shardsched.v1.GroupColumns
-	(*TimingColumns)(nil),        // 9: shardsched.v1.TimingColumns
+	(*PassColumns)(nil),          // 9: shardsched.v1.PassColumns
 	(*EvaluateResponse)(nil),     // 10: shardsched.v1.EvaluateResponse
 	(*SnapshotHeader)(nil),       // 11: shardsched.v1.SnapshotHeader
 	(*LoadSnapshotRequest)(nil),  // 12: shardsched.v1.LoadSnapshotRequest
@@ -1799,12 +1800,12 @@ var file_shardsched_v1_worker_proto_depIdxs = []int32{
 	21, // 11: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
 	21, // 12: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
 	20, // 13: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
-	22, // 14: shardsched.v1.TimingColumns.plugins:type_name -> shardsched.v1.Plugin
-	23, // 15: shardsched.v1.TimingColumns.extension_points:type_name -> shardsched.v1.ExtensionPoint
+	22, // 14: shardsched.v1.PassColumns.plugins:type_name -> shardsched.v1.Plugin
+	23, // 15: shardsched.v1.PassColumns.extension_points:type_name -> shardsched.v1.ExtensionPoint
 	7,  // 16: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
 	6,  // 17: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
 	8,  // 18: shardsched.v1.EvaluateResponse.groups:type_name -> shardsched.v1.GroupColumns
-	9,  // 19: shardsched.v1.EvaluateResponse.timings:type_name -> shardsched.v1.TimingColumns
+	9,  // 19: shardsched.v1.EvaluateResponse.passes:type_name -> shardsched.v1.PassColumns
 	11, // 20: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
 	24, // 21: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
 	25, // 22: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
