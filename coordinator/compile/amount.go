@@ -61,6 +61,7 @@ func wild(q resource.Quantity) bool {
 	if v, ok := q.AsInt64(); ok {
 		return v > MaxAmount
 	}
+	// A float64 is wrong by far less than a hundredth, and costs no decimal.
 	if q.AsApproximateFloat64() < 0.99*float64(MaxAmount) {
 		return false
 	}

@@ -158,9 +158,9 @@ type celPlan struct {
 }
 
 // planCEL is the PreFilter and PreScore that CELFilter and CELScore would have.
-func (sh *shape) planCEL(p *v1.Pod) {
-	sh.cel, sh.celErr = compileCEL(p, sh.prof)
-	sh.refuse(pb.Plugin_PLUGIN_CEL_FILTER, sh.cel.rejected, nil)
+func (o *outline) planCEL(p *v1.Pod) {
+	o.cel, o.celErr = compileCEL(p, o.prof)
+	o.refuse(pb.Plugin_PLUGIN_CEL_FILTER, o.cel.rejected, nil)
 }
 
 // compileCEL answers what expressions ask of the pod. Those that are decided by that are not

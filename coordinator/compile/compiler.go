@@ -30,11 +30,11 @@ const (
 // A pod's text makes what is kept of it large, so that has bounds in bytes too. They are
 // far above what so many plans and classes of ordinary pods take.
 const (
-	planBudget  = 64 << 20
-	shapeBudget = 32 << 20
-	classBudget = 128 << 20
-	specBudget  = 32 << 20
-	queryBudget = 32 << 20
+	planBudget    = 64 << 20
+	outlineBudget = 32 << 20
+	classBudget   = 128 << 20
+	specBudget    = 32 << 20
+	queryBudget   = 32 << 20
 )
 
 const (
@@ -46,7 +46,7 @@ const (
 	keptPeriods, agedAtOnce = 12, 1024
 )
 
-// planBytes is about what a plan or a shape takes whose signature has that many bytes.
+// planBytes is about what a plan or an outline takes whose signature has that many bytes.
 func planBytes(signature []byte) int64 {
 	const plan, text = 4 << 10, 8 // a value of ten bytes takes some eighty, with its place in lists and sets
 	return plan + text*int64(len(signature))
@@ -55,9 +55,9 @@ func planBytes(signature []byte) int64 {
 // Compiler compiles pods to classes and keeps those of late. It is owned by one
 // goroutine.
 type Compiler struct {
-	plans   *lru.Cache[planKey, *keptPlan]
-	shapes  *lru.Cache[planKey, *keptShape]
-	classes *lru.Cache[classKey, *keptClass]
+	plans    *lru.Cache[planKey, *keptPlan]
+	outlines *lru.Cache[planKey, *keptOutline]
+	classes  *lru.Cache[classKey, *keptClass]
 	// specs are the plans of pods that have claims, each often of its own: what the pods of a
 	// workload have in common. queries are what such pods have led to.
 	specs   *lru.Cache[planKey, *keptSpec]
@@ -92,7 +92,7 @@ type planKey struct {
 type keptPlan struct {
 	signature []byte // guards against equal hashes; nil: the plan is not kept
 	plan      *plan
-	shape     *keptShape // nil: the plan shares none
+	outline   *keptOutline // nil: no other plan shares the plan's outline
 	recent    *keptClass
 	// mounts is what the pod's volumes are at the moment; its revision counts how often that
 	// was found out.
@@ -100,13 +100,13 @@ type keptPlan struct {
 	revision uint64
 }
 
-// keptShape is a shape with the class that was last compiled of it from scratch: other sizes of the pod are made variants of that.
-type keptShape struct {
+// keptOutline is an outline with the class of it that was last compiled from scratch: the original of which the others are variants.
+type keptOutline struct {
 	signature []byte
-	shape     *shape
-	class     *Class // nil: none yet that has variants
-	setting   []byte // under which it was compiled
-	rest      digest // of its query
+	outline   *outline
+	original  *Class // nil: there was none that may have variants
+	setting   []byte // under which the original was compiled
+	rest      digest // of the original's query
 }
 
 // keptSpec is a plan whatever the pod's volumes are.
@@ -138,7 +138,7 @@ func New() *Compiler {
 	return &Compiler{
 		selectors:  devices.NewCompiler(),
 		plans:      lru.New[planKey, *keptPlan](keptPlans, planBudget, nil),
-		shapes:     lru.New[planKey, *keptShape](keptPlans, shapeBudget, nil),
+		outlines:   lru.New[planKey, *keptOutline](keptPlans, outlineBudget, nil),
 		classes:    lru.New(keptClasses, classBudget, forget),
 		specs:      lru.New[planKey, *keptSpec](keptPlans, specBudget, nil),
 		queries:    lru.New[uint64, *scorer.Class](keptQueries, queryBudget, nil),
@@ -154,14 +154,14 @@ func (c *Compiler) Age() {
 	c.period++
 	for _, kept := range []interface {
 		Age(periods uint64, most int)
-	}{c.plans, c.shapes, c.classes, c.specs, c.queries, c.bases} {
+	}{c.plans, c.outlines, c.classes, c.specs, c.queries, c.bases} {
 		kept.Age(keptPeriods, agedAtOnce)
 	}
 }
 
 // Kept tells whether anything is left to drop.
 func (c *Compiler) Kept() bool {
-	return c.plans.Len()+c.shapes.Len()+c.classes.Len()+c.specs.Len()+c.queries.Len()+c.bases.Len() > 0
+	return c.plans.Len()+c.outlines.Len()+c.classes.Len()+c.specs.Len()+c.queries.Len()+c.bases.Len() > 0
 }
 
 // forget has a plan not name a class that is kept no longer.
@@ -211,9 +211,9 @@ func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 		return class, err
 	}
 	class, err := e.plan.class(&c.setting, c.ready)
-	if err == nil && e.shape != nil && class.Scorer != nil && !class.Scorer.HasGroups() {
-		e.shape.class, e.shape.setting = class, slices.Clone(c.setting.bytes)
-		e.shape.rest, _, err = c.identities.rest(class.Query, asAsked)
+	if err == nil && e.outline != nil && class.Scorer != nil && !class.Scorer.HasGroups() {
+		e.outline.original, e.outline.setting = class, slices.Clone(c.setting.bytes)
+		e.outline.rest, _, err = c.identities.rest(class.Query, asAsked)
 	}
 	if err == nil && class.Scorer != nil && class.Scorer.HasGroups() && !class.Volatile {
 		class.Base, err = c.base(class.Query)
@@ -224,19 +224,20 @@ func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 	return class, nil
 }
 
-// variant makes a class of a plan and the setting as a variant of another size of the same shape; nil: there is none that allows it.
+// variant makes the class of a plan and the setting as a variant of the outline's original; nil: it can not be one.
 func (c *Compiler) variant(e *keptPlan) (*Class, error) {
-	k := e.shape
+	k := e.outline
 	switch {
-	case k == nil || k.class == nil || c.setting.claims.isAny(), // a refusal is no part of a setting's bytes
-		!bytes.Equal(k.setting, c.setting.bytes), !k.class.Query.CanVary(e.plan.fit, e.plan.balanced):
+	case k == nil || k.original == nil, !bytes.Equal(k.setting, c.setting.bytes),
+		c.setting.claims.isAny(), // that claims are refused is no part of a setting's bytes
+		!k.original.Query.CanVary(e.plan.fit, e.plan.balanced):
 		return nil, nil
 	}
-	q := k.class.Query.With(e.plan.fit, e.plan.balanced)
+	q := k.original.Query.With(e.plan.fit, e.plan.balanced)
 	if _, err := c.identities.number(q, k.rest); err != nil {
 		return nil, err
 	}
-	return &Class{Query: q, Scorer: k.class.Scorer.Vary(q), Usage: e.plan.usage, ScoreError: k.class.ScoreError}, nil
+	return &Class{Query: q, Scorer: k.original.Scorer.Vary(q), Usage: e.plan.usage, ScoreError: k.original.ScoreError}, nil
 }
 
 // base finds or makes the class of a query without what it counts.
@@ -286,22 +287,22 @@ func (c *Compiler) spec(p *v1.Pod, prof *Profile, w ClusterState, sign []byte) *
 	if k, ok := c.specs.Get(key); ok && bytes.Equal(k.signature, sign) {
 		return k.plan
 	}
-	k := &keptSpec{slices.Clone(sign), newShape(p, prof, w.Counters()).plan(p)}
+	k := &keptSpec{slices.Clone(sign), newOutline(p, prof, w.Counters()).plan(p)}
 	if len(sign) <= maxKeptText {
 		c.specs.Add(key, k, planBytes(sign))
 	}
 	return k.plan
 }
 
-// shape finds or makes a pod's shape.
-func (c *Compiler) shape(p *v1.Pod, prof *Profile, w ClusterState, sign []byte) *keptShape {
+// outline finds or makes a pod's outline.
+func (c *Compiler) outline(p *v1.Pod, prof *Profile, w ClusterState, sign []byte) *keptOutline {
 	key := planKey{hash: c.hash(sign), profile: prof}
-	if k, ok := c.shapes.Get(key); ok && bytes.Equal(k.signature, sign) {
+	if k, ok := c.outlines.Get(key); ok && bytes.Equal(k.signature, sign) {
 		return k
 	}
-	k := &keptShape{signature: slices.Clone(sign), shape: newShape(p, prof, w.Counters())}
+	k := &keptOutline{signature: slices.Clone(sign), outline: newOutline(p, prof, w.Counters())}
 	if len(sign) <= maxKeptText {
-		c.shapes.Add(key, k, planBytes(sign))
+		c.outlines.Add(key, k, planBytes(sign))
 	}
 	return k
 }
@@ -315,8 +316,8 @@ func (c *Compiler) plan(p *v1.Pod, prof *Profile, w ClusterState) *keptPlan {
 	if !ok || !bytes.Equal(e.signature, sign.bytes) {
 		e = &keptPlan{mounts: newMounts(p, prof, w, c.volumes)}
 		if e.mounts == nil {
-			e.shape = c.shape(p, prof, w, sign.bytes[:sign.shape])
-			e.plan = e.shape.shape.plan(p)
+			e.outline = c.outline(p, prof, w, sign.bytes[:sign.outline])
+			e.plan = e.outline.outline.plan(p)
 		} else {
 			e.plan = c.spec(p, prof, w, sign.bytes[:sign.plan])
 		}

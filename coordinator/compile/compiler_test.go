@@ -246,8 +246,8 @@ func resize(t *rapid.T, p *v1.Pod) {
 	}
 }
 
-// Pods of other sizes are compiled to variants of a class, and these are what compiling from scratch makes of them, under one id.
-func TestSizesAreVariants(t *testing.T) {
+// Pods that differ in requests are compiled to variants of a class. Each is what compiling from scratch makes of the pod, under the same id.
+func TestPodsOfOtherRequestsAreVariants(t *testing.T) {
 	images := still{"app:v1": 500 * mi}
 	prof := DefaultProfile("x")
 	variants := 0
@@ -262,7 +262,7 @@ func TestSizesAreVariants(t *testing.T) {
 			if got.Scorer.Original() != nil {
 				variants++
 				kept := c.plans
-				c.plans, c.shapes = New().plans, New().shapes
+				c.plans, c.outlines = New().plans, New().outlines
 				if again := mustClass(t, c, p, prof, images); again.Scorer.Original() != nil || again.ID() != got.ID() {
 					t.Fatalf("from scratch: want class %x and no variant, got class %x", got.ID(), again.ID())
 				}

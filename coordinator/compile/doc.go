@@ -29,9 +29,9 @@
 //	setting    what the cluster says to the plan, and    ▼
 //	           what counts of the labels, as bytes   ──> class
 //
-// Plans that differ only in what their pods request share a shape. The first class of a shape and setting is compiled from scratch; the
-// others are its variants: they share all with it but requests, and travel to workers as these (pb.Variant). Only classes without
-// groups have variants.
+// Plans of pods that differ only in what they request share an outline. The first class of an outline and a setting, the original, is
+// compiled from scratch. The others are variants of it: they share all with it but their requests, and only these are sent to workers
+// (pb.Variant). A pod with claims, and a class with groups, is compiled from scratch each time.
 //
 // Two signatures or settings may lead to the same query (1Gi and 1024Mi), never the
 // other way round. A setting is found out anew for each pod: it takes a few look-ups, of

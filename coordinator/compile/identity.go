@@ -50,30 +50,30 @@ func (x *identities) identify(q *pb.Query, u use) (size int, err error) {
 	return size + more, err
 }
 
-// rest is the digest of all that a query asks but requests, which variants have in common, and its size.
+// rest is the digest of all that a query asks but its requests, which variants have in common. size is how long the encoding is.
 func (x *identities) rest(q *pb.Query, u use) (d digest, size int, err error) {
 	fit, balanced, id := q.Fit, q.Balanced, q.ClassId
 	q.Fit, q.Balanced, q.ClassId = nil, nil, 0
-	x.encoded, err = deterministic.MarshalAppend(append(x.encoded[:0], byte(u)), q)
+	x.encoded = append(x.encoded[:0], byte(u))
+	err = x.encode(q)
 	q.Fit, q.Balanced, q.ClassId = fit, balanced, id
-	if err != nil {
-		return digest{}, 0, fmt.Errorf("encode query: %w", err)
-	}
-	return sha256.Sum256(x.encoded), len(x.encoded) - 1, nil
+	return sha256.Sum256(x.encoded), len(x.encoded) - 1, err
 }
 
-// number gives a query its id by what it requests and the digest of the rest. It tells how long the encoding of the requests is.
+// number gives a query its id, by its requests and the digest of the rest. size is how long the encoding of the requests is.
 func (x *identities) number(q *pb.Query, rest digest) (size int, err error) {
 	x.encoded = append(x.encoded[:0], rest[:]...)
 	if q.Fit != nil {
-		if x.encoded, err = deterministic.MarshalAppend(append(x.encoded, 1), q.Fit); err != nil {
-			return 0, fmt.Errorf("encode query: %w", err)
+		x.encoded = append(x.encoded, 1)
+		if err := x.encode(q.Fit); err != nil {
+			return 0, err
 		}
 	}
 	x.encoded = binary.BigEndian.AppendUint64(x.encoded, uint64(len(x.encoded)))
 	if q.Balanced != nil {
-		if x.encoded, err = deterministic.MarshalAppend(append(x.encoded, 1), q.Balanced); err != nil {
-			return 0, fmt.Errorf("encode query: %w", err)
+		x.encoded = append(x.encoded, 1)
+		if err := x.encode(q.Balanced); err != nil {
+			return 0, err
 		}
 	}
 	key := digest(sha256.Sum256(x.encoded))
@@ -87,4 +87,11 @@ func (x *identities) number(q *pb.Query, rest digest) (size int, err error) {
 	return len(x.encoded) - len(rest) - 8, nil
 }
 
-var deterministic = proto.MarshalOptions{Deterministic: true}
+// encode appends a message to what is encoded: equal messages are equal bytes.
+func (x *identities) encode(m proto.Message) (err error) {
+	x.encoded, err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(x.encoded, m)
+	if err != nil {
+		return fmt.Errorf("encode query: %w", err)
+	}
+	return nil
+}

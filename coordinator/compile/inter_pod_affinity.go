@@ -229,21 +229,21 @@ func (w weights) sorted(yield func(string, []*pb.CounterTerm) bool) {
 }
 
 // planNear is InterPodAffinity's PreFilter and PreScore.
-func (sh *shape) planNear(p *v1.Pod, counters *count.Registry) {
-	sh.nearby = sh.prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
-	if !sh.nearby || !count.HasAffinity(p) {
+func (o *outline) planNear(p *v1.Pod, counters *count.Registry) {
+	o.nearby = o.prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
+	if !o.nearby || !count.HasAffinity(p) {
 		return
 	}
-	sh.near = counters.ReadAffinity(p)
-	sh.nearKeys, sh.readsNamespaces = keysOfTerms(sh.near.Required, sh.near.Anti, sh.near.Preferred), readsNamespaces(sh.near)
-	if sh.near.Err == nil {
+	o.near = counters.ReadAffinity(p)
+	o.nearKeys, o.readsNamespaces = keysOfTerms(o.near.Required, o.near.Anti, o.near.Preferred), readsNamespaces(o.near)
+	if o.near.Err == nil {
 		return
 	}
 	name := scorer.PluginName(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
-	text := fmt.Sprintf("parsing pod: %v", sh.near.Err)
-	sh.refuse(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, &Rejection{Plugins: []string{name}, Message: text, Unresolvable: true}, nil)
+	text := fmt.Sprintf("parsing pod: %v", o.near.Err)
+	o.refuse(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, &Rejection{Plugins: []string{name}, Message: text, Unresolvable: true}, nil)
 	// Where its PreFilter runs, no PreScore does: the pod is refused.
-	if !sh.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) && (!sh.prof.ignorePreferred || sh.near.HasPreferred) {
-		sh.refuseScore(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, fmt.Errorf("failed to parse pod: %w", sh.near.Err))
+	if !o.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) && (!o.prof.ignorePreferred || o.near.HasPreferred) {
+		o.refuseScore(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, fmt.Errorf("failed to parse pod: %w", o.near.Err))
 	}
 }

@@ -32,10 +32,10 @@ type affinity struct {
 }
 
 // planAffinity is NodeAffinity's PreFilter and PreScore.
-func (sh *shape) planAffinity(p *v1.Pod) {
-	sh.affinity = compileAffinity(p, sh.prof)
-	sh.refuse(pb.Plugin_PLUGIN_NODE_AFFINITY, sh.affinity.rejected, nil)
-	sh.refuseScore(pb.Plugin_PLUGIN_NODE_AFFINITY, sh.affinity.err)
+func (o *outline) planAffinity(p *v1.Pod) {
+	o.affinity = compileAffinity(p, o.prof)
+	o.refuse(pb.Plugin_PLUGIN_NODE_AFFINITY, o.affinity.rejected, nil)
+	o.refuseScore(pb.Plugin_PLUGIN_NODE_AFFINITY, o.affinity.err)
 }
 
 // compileAffinity is what planAffinity keeps.

@@ -13,14 +13,14 @@ import (
 // plan is what a pod's spec alone says: its parts are shared by the queries that it
 // leads to over time, and by the pods of all namespaces and labels.
 type plan struct {
-	*shape
+	*outline
 	fit      *pb.FitQuery
 	balanced *pb.BalancedQuery
 	usage    *pb.PodUsage
 }
 
-// shape is a plan without what the pod requests: pods of many sizes share it.
-type shape struct {
+// outline is a plan without what the pod requests: pods that request other amounts share it.
+type outline struct {
 	prof        *Profile
 	nodeName    string
 	tolerations []*pb.Toleration
@@ -42,9 +42,9 @@ type shape struct {
 	celErr                error
 }
 
-// newShape runs what the PreFilter and PreScore of every plugin make of the spec, but for what it requests.
-func newShape(p *v1.Pod, prof *Profile, counters *count.Registry) *shape {
-	sh := &shape{
+// newOutline runs what the PreFilter and PreScore of every plugin make of the spec without its requests.
+func newOutline(p *v1.Pod, prof *Profile, counters *count.Registry) *outline {
+	o := &outline{
 		prof:        prof,
 		nodeName:    p.Spec.NodeName,
 		tolerations: tolerations(p.Spec.Tolerations),
@@ -52,20 +52,20 @@ func newShape(p *v1.Pod, prof *Profile, counters *count.Registry) *shape {
 		images:      imagesOf(p, prof),
 		allocates:   prof.AllocatesDevices(),
 	}
-	if !usable(sh.nodeName) {
-		sh.nodeName = noNode
+	if !usable(o.nodeName) {
+		o.nodeName = noNode
 	}
-	sh.planAffinity(p)
-	sh.planSpread(p)
-	sh.planCEL(tamed(p))
-	sh.planNear(p, counters)
-	return sh
+	o.planAffinity(p)
+	o.planSpread(p)
+	o.planCEL(tamed(p))
+	o.planNear(p, counters)
+	return o
 }
 
-// plan adds what a pod of the shape requests.
-func (sh *shape) plan(p *v1.Pod) *plan {
+// plan adds what a pod of the outline requests.
+func (o *outline) plan(p *v1.Pod) *plan {
 	asked := requestsOf(tamed(p))
-	return &plan{shape: sh, fit: compileFit(asked, sh.prof), balanced: compileBalanced(asked, sh.prof), usage: usage(asked, sh.hostPorts)}
+	return &plan{outline: o, fit: compileFit(asked, o.prof), balanced: compileBalanced(asked, o.prof), usage: usage(asked, o.hostPorts)}
 }
 
 // class completes a plan with a setting. ready makes the query ready, and gives it its id.
@@ -104,16 +104,16 @@ type refusal struct {
 }
 
 // refuse keeps what a plugin's PreFilter answers; nil and nil: success.
-func (sh *shape) refuse(plugin pb.Plugin, rejected *Rejection, err error) {
+func (o *outline) refuse(plugin pb.Plugin, rejected *Rejection, err error) {
 	if rejected != nil || err != nil {
-		sh.refusals = append(sh.refusals, refusal{plugin, rejected, err})
+		o.refusals = append(o.refusals, refusal{plugin, rejected, err})
 	}
 }
 
 // refuseScore keeps the error of a plugin's PreScore; nil: it has none.
-func (sh *shape) refuseScore(plugin pb.Plugin, err error) {
+func (o *outline) refuseScore(plugin pb.Plugin, err error) {
 	if err != nil {
-		sh.scoreErrors = append(sh.scoreErrors, refusal{plugin: plugin, err: err})
+		o.scoreErrors = append(o.scoreErrors, refusal{plugin: plugin, err: err})
 	}
 }
 

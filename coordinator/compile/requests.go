@@ -30,7 +30,7 @@ func fitScoreRequests(p *v1.Pod) v1.ResourceList {
 }
 
 // heldRequests is what a pod holds of its node, resizes in place included. It is
-// also what NodeResourcesBalancedAllocation scores with.
+// also what NodeResourcesBalancedAllocation scores with. It may be the pod's own list, and is not to be changed.
 func heldRequests(p *v1.Pod) v1.ResourceList {
 	if len(p.Spec.Containers) == 1 && len(p.Spec.InitContainers) == 0 && onlyContainers(p) {
 		return p.Spec.Containers[0].Resources.Requests // there is nothing to add up

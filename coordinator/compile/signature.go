@@ -17,15 +17,15 @@ import (
 // query, under the same profile and images. It reuses its memory from pod to pod.
 type signature struct {
 	writing
-	requests writing  // those of the pod
+	requests writing  // those of the pod, until they follow what an outline is made of
 	names    []string // scratch for sorting
 }
 
-// signed is a pod's signature. Its first bytes are what a shape is made of, and more of them what a plan is: all but the volumes
-// that volume plugins look at.
+// signed is a pod's signature: what an outline is made of, then the requests, then the volumes that volume plugins look at.
+// outline and plan are the lengths of the parts of which an outline and a plan are made.
 type signed struct {
-	bytes       []byte
-	shape, plan int
+	bytes         []byte
+	outline, plan int
 }
 
 // pod writes a pod's signature.
@@ -67,11 +67,11 @@ func (s *signature) pod(p *v1.Pod, prof *Profile) signed {
 	}
 	s.status(p)
 	s.cel(p, prof)
-	shape := len(s.bytes)
+	outline := len(s.bytes)
 	s.bytes = append(s.bytes, s.requests.bytes...)
 	plan := len(s.bytes)
 	s.volumes(p)
-	return signed{s.bytes, shape, plan}
+	return signed{s.bytes, outline, plan}
 }
 
 func (s *signature) tolerations(list []v1.Toleration) {

@@ -40,10 +40,10 @@ type constraint struct {
 const noLabel = "/"
 
 // planSpread is PodTopologySpread's PreFilter and PreScore.
-func (sh *shape) planSpread(p *v1.Pod) {
-	sh.spread = compileSpread(p, sh.prof)
-	sh.refuse(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, nil, sh.spread.hardErr)
-	sh.refuseScore(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, sh.spread.softErr)
+func (o *outline) planSpread(p *v1.Pod) {
+	o.spread = compileSpread(p, o.prof)
+	o.refuse(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, nil, o.spread.hardErr)
+	o.refuseScore(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, o.spread.softErr)
 }
 
 // compileSpread sorts a pod's constraints, or the profile's where it has none.
