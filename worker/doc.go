@@ -15,10 +15,10 @@
 //
 // # A request
 //
-//	Evaluate ─ validate ─ term ─ classes ─ lock shards ─ deltas ─ evaluate ─ term ─> results
-//	              │         │       │           │           │                  │
-//	        INVALID_    FAILED_   need_       need_       need_            FAILED_
-//	        ARGUMENT  PRECONDITION classes  snapshots   snapshots        PRECONDITION
+//	Evaluate ─ validate ─ term ─ classes ─ turn ─ lock shards ─ deltas ─ evaluate ─ term ─> results
+//	              │         │       │                  │           │                  │
+//	        INVALID_    FAILED_   need_              need_       need_            FAILED_
+//	        ARGUMENT  PRECONDITION classes         snapshots   snapshots        PRECONDITION
 //	                  UNAVAILABLE
 //
 // A request may also ask for dry runs of preemption, over the same shards at the same
@@ -27,8 +27,11 @@
 // A shard is locked from its deltas to the end of its evaluation, so that two
 // requests for it (a late one, a hedge) take turns. A request locks its shards
 // in ascending order. Of the deltas it carries, those that the shard already has
-// are skipped: a coordinator that lost an answer sends them again. A coordinator may send a request before the answer to
-// another is back, so that no worker rests: it says so (pb.EvaluateRequest.follows), and the worker locks shards in that order.
+// are skipped: a coordinator that lost an answer sends them again.
+//
+// A coordinator may send a request before the answer to the one before is back, so that no worker rests. The request names the turn
+// that it follows (pb.EvaluateRequest), and waits until a request of that turn or a later one has locked its shards, or has failed;
+// or until its own context ends.
 //
 // # A shard here
 //

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// turns has requests begin in the order in which their leader has sent them, where it says that they follow each other. It is safe for
+// turns has requests lock their shards in the order of their turns, where they say that they follow one another. It is safe for
 // concurrent use.
 type turns struct {
 	mu    sync.Mutex
 	term  uint64
-	begun uint64        // the highest of the term
-	moved chan struct{} // closed with the next turn that begins; nil: nobody waits
+	begun uint64        // the highest turn of the term that has begun
+	moved chan struct{} // closed once a later turn begins; nil: nobody waits
 }
 
-// begin tells that a request has its shards, or never will have them.
+// begin tells that a request of a turn has locked its shards, or has failed.
 func (t *turns) begin(term, turn uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,7 +31,7 @@ func (t *turns) begin(term, turn uint64) {
 	}
 }
 
-// await waits until a turn of a term has begun, or a later one, or ctx ends.
+// await waits until a turn of a term or a later one has begun, or ctx ends. It does not wait for turn 0.
 func (t *turns) await(ctx context.Context, term, turn uint64) {
 	for {
 		t.mu.Lock()

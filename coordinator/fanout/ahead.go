@@ -18,6 +18,13 @@ import (
 //
 // Only workers answer, and only if they have the shards: nobody reads the tables meanwhile. What they do not answer is asked for
 // again by the caller, with Evaluate.
+//
+// The next round ahead may begin before this one is answered. A worker gets its request at once, and takes the two in turn:
+//
+//	caller   EvaluateAhead   EvaluateAhead       Results         Results
+//	          │ turn 1        │ turn 2, follows 1   ^               ^
+//	          v               v                     │               │
+//	worker    judges turn 1 ────────────────────────┴ judges turn 2 ┘
 type Ahead struct {
 	round  *round
 	cancel context.CancelFunc
@@ -68,7 +75,7 @@ func (f *Fanout) EvaluateAhead(ctx context.Context, requests []Request) *Ahead {
 	r.begun = f.cfg.Clock.Now()
 	for i, p := range r.parts {
 		x := p.primary
-		x.before, x.turn = x.session.last, newTurn(r.number, jobs[i])
+		x.previous, x.turn = x.session.last, newTurn(r.number, jobs[i])
 		x.session.last = x.turn
 		r.start(x, jobs[i])
 	}
@@ -97,12 +104,12 @@ func (a *Ahead) audit(ctx context.Context) error {
 	return nil
 }
 
-// turn is a session's call in a round ahead, for the call of the next.
+// turn is what the session's call in the next round ahead has to know of its call in this one.
 type turn struct {
-	number  uint64
-	targets map[uint32]uint64 // generations by shard, of what the worker has once it has answered
-	over    chan struct{}     // closed once the call is over, at ended
-	ended   time.Time
+	number  uint64            // the round's
+	targets map[uint32]uint64 // by shard: the generation that the worker has once it has answered
+	over    chan struct{}     // closed once the call is over
+	ended   time.Time         // when the call was over; read once over is closed
 }
 
 func newTurn(number uint64, j *job) *turn {
@@ -113,7 +120,7 @@ func newTurn(number uint64, j *job) *turn {
 	return t
 }
 
-// underWay tells whether the call is not over. There may be none.
+// underWay tells whether there is a call that is not over.
 func (t *turn) underWay() bool {
 	if t == nil {
 		return false
@@ -126,7 +133,7 @@ func (t *turn) underWay() bool {
 	}
 }
 
-// since is when a worker could begin with a call that was sent at a time, after the call of the turn.
+// since is when the worker could begin with a call that was sent at the given time and follows the turn.
 func (t *turn) since(sent time.Time) time.Time {
 	if t != nil && !t.underWay() && t.ended.After(sent) {
 		return t.ended
@@ -134,35 +141,35 @@ func (t *turn) since(sent time.Time) time.Time {
 	return sent
 }
 
-// inTurn runs a session's call. It does not wait for the one before it: the worker answers them one after the other. What that one
-// brings the worker is not sent again.
-func (a *attempt) inTurn(ctx context.Context, c *call) error {
-	defer func() {
-		a.turn.ended = c.fanout.cfg.Clock.Now()
-		close(a.turn.over)
-	}()
-	underWay := a.before.underWay()
-	for i := range c.job.shards {
-		s := &c.job.shards[i]
-		if g, ok := a.session.generation(s.shard); ok && g > s.base && g <= s.target {
-			s.skip(g)
-		}
-		if g := a.before.brings(s.shard); underWay && g > s.base && g <= s.target {
-			s.skip(g)
-		}
-	}
-	if underWay {
-		c.after = a.before
-	}
-	return c.run(ctx)
-}
-
-// brings is the generation of a shard that the worker has once it has answered; 0: the call is not about the shard.
+// brings is the generation of a shard that the worker has once it has answered; 0: there is no call, or it is not about the shard.
 func (t *turn) brings(shard uint32) uint64 {
 	if t == nil {
 		return 0
 	}
 	return t.targets[shard]
+}
+
+// inTurn runs a session's call. It does not wait for the previous one: the worker takes them in turn. Deltas that the previous call
+// brings to the worker are not sent again.
+func (a *attempt) inTurn(ctx context.Context, c *call) error {
+	defer func() {
+		a.turn.ended = c.fanout.cfg.Clock.Now()
+		close(a.turn.over)
+	}()
+	underWay := a.previous.underWay()
+	for i := range c.job.shards {
+		s := &c.job.shards[i]
+		if g, ok := a.session.generation(s.shard); ok && g > s.base && g <= s.target {
+			s.skip(g)
+		}
+		if g := a.previous.brings(s.shard); underWay && g > s.base && g <= s.target {
+			s.skip(g)
+		}
+	}
+	if underWay {
+		c.follows = a.previous
+	}
+	return c.run(ctx)
 }
 
 // await waits until answers may be read; false: they never may. A round that was not asked ahead does not wait.

@@ -47,7 +47,7 @@ type call struct {
 	beside  bool         // of rounds: nobody waits for it
 	ahead   bool         // of a round ahead: it can't make snapshots
 	turn    uint64       // of the round
-	after   *turn        // the call that the worker answers before this one; nil: it was answered
+	follows *turn        // the call that the worker takes first; nil: there is none under way
 	loads   *atomic.Bool // set with the first snapshot; nil: nobody asks
 
 	// sent are the shards that got their snapshot in this call, defined the classes
@@ -157,7 +157,7 @@ func (c *call) ask(ctx context.Context, shards []*shardJob, from, to int) error 
 		if err := resp.Validate(); err != nil {
 			return c.session.untrue("%w", err)
 		}
-		c.session.answered(resp, rowsOf(shards)*min(len(resp.GetResults()), to-from), end.Sub(c.after.since(start)))
+		c.session.answered(resp, rowsOf(shards)*min(len(resp.GetResults()), to-from), end.Sub(c.follows.since(start)))
 		c.note(req, shards, resp)
 		if len(resp.GetNeedSnapshots())+len(resp.GetNeedClasses()) == 0 {
 			return c.take(shards, resp, from, to)
@@ -179,8 +179,8 @@ func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
 		Shards:  make([]*pb.ShardDeltas, len(shards)),
 		Turn:    c.turn,
 	}
-	if c.after != nil {
-		req.Follows = c.after.number
+	if c.follows != nil {
+		req.Follows = c.follows.number
 	}
 	if len(q.preemptions) > 0 {
 		req.Preemptions = q.preemptions[from:to]

@@ -26,6 +26,8 @@
 //	part      the shards that one member is first for, in one round
 //	attempt   one try to have shards evaluated: by a session, or here
 //	round     one question to all parts
+//	ahead     of a round: its caller changes the tables while workers answer, drawn in ahead.go
+//	turn      a round's number, by which workers take the requests of rounds ahead in order
 //
 // # A round
 //

@@ -20,7 +20,7 @@ import (
 // The attempts' goroutines use only its channel outcomes, and reading.
 type round struct {
 	f        *Fanout
-	number   uint64 // the turn that its requests have
+	number   uint64 // its requests' turn on the wire
 	ctx      context.Context
 	asks     []scan.Ask        // classes; none where dry is set
 	refuses  []bool            // for each of asks: its answer may refuse a pod
@@ -113,8 +113,8 @@ type attempt struct {
 	found   []scorer.PreemptionResult
 	// audits are the own tables' answers to classes of a round ahead.
 	audits map[int][]scan.Answer
-	// turn is the call of a round ahead, and before the session's call of the round ahead before it; nil: there was none.
-	before, turn *turn
+	// turn is this attempt's of a round ahead, and previous the session's in its round ahead before; nil: there was none.
+	previous, turn *turn
 }
 
 // run starts an attempt at every part and merges until all parts are settled.

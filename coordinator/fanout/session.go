@@ -31,7 +31,7 @@ type session struct {
 	closer io.Closer
 	// loadsSlowly is set once a round was over before it had a snapshot: it gets them beside rounds from then on.
 	loadsSlowly atomic.Bool
-	// last is the last call of a round ahead; nil: there was none. It belongs to the goroutine of Evaluate.
+	// last is the turn of its last round ahead; nil: there was none. It belongs to the goroutine of Evaluate.
 	last *turn
 	// warming is set while deltas go to the shards that the member is not first for.
 	warming atomic.Bool
