@@ -5,17 +5,31 @@ import (
 	"testing"
 )
 
-// A variant has all fields of what it is like, but for those that Vary makes anew.
+// A variant has all fields of its original, but for those that Vary makes anew. Each field is set in one of the classes at least.
 func TestVaryCopiesAllFields(t *testing.T) {
-	c := newClass(t, benchQuery())
-	of, have := reflect.ValueOf(c).Elem(), reflect.ValueOf(c.Vary(c.query)).Elem()
-	for i := range of.NumField() {
-		switch name := of.Type().Field(i).Name; name {
-		case "query", "original", "filters", "scores", "usual", "claims", "failing":
-		default:
-			if of.Field(i).IsZero() != have.Field(i).IsZero() {
-				t.Errorf("%s: got %v, want %v", name, have.Field(i), of.Field(i))
+	classes := []*Class{mustClass(t, celQuery([]string{"node.requested['cpu'] == quantity('0')"}, nil, 0))}
+	for seed := range uint64(40) {
+		spec, q := newRandom(seed).groupSpec()
+		compileGroups(spec, q, func(string) bool { return false }, false)
+		classes = append(classes, newClass(t, q))
+	}
+	set := map[string]bool{}
+	for _, c := range classes {
+		of, have := reflect.ValueOf(c).Elem(), reflect.ValueOf(c.Vary(c.query)).Elem()
+		for i := range of.NumField() {
+			switch name := of.Type().Field(i).Name; name {
+			case "query", "original", "filters", "scores", "usual", "claims", "failing":
+			default:
+				set[name] = set[name] || !of.Field(i).IsZero()
+				if of.Field(i).IsZero() != have.Field(i).IsZero() {
+					t.Errorf("%s: got %v, want %v", name, have.Field(i), of.Field(i))
+				}
 			}
+		}
+	}
+	for name, ok := range set {
+		if !ok {
+			t.Errorf("%s: set in none of %d classes", name, len(classes))
 		}
 	}
 }

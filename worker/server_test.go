@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -249,7 +250,7 @@ func TestARequestThatFollowsWaits(t *testing.T) {
 				resp, err = r.client.Evaluate(ctx, req)
 			}()
 			for !r.server.Waits() {
-				time.Sleep(time.Millisecond)
+				runtime.Gosched()
 			}
 			test.meanwhile(r, first, cancel)
 			<-done
