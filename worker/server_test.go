@@ -83,9 +83,9 @@ func TestVariantsOfAClass(t *testing.T) {
 		req.Queries, req.Variants = with, []*pb.Variant{q.Variant(original.ClassId)}
 		return req, q
 	}
-	req, q := ask(10, 2500)
+	req, _ := ask(10, 2500)
 	r.wantNeeds(r.evaluate(req), nil, []uint64{10})
-	req, q = ask(10, 2500, original)
+	req, q := ask(10, 2500, original)
 	r.wantRight(req, r.evaluate(req), q)
 	req, q = ask(11, 5500)
 	r.wantRight(req, r.evaluate(req), q)
