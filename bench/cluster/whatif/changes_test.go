@@ -293,8 +293,8 @@ func (c *cluster) relieve(x *change) {
 			if there := named[kind+"/"+pending]; there != nil {
 				obj := asked(there)
 				n := int32(out[pending].Placed)
-				if out[pending].Old > 0 {
-					n = 0 // a rollout that is stuck
+				if kind == "StatefulSet" || out[pending].Old > 0 {
+					n = 0 // others wait for the pod that pends, or a rollout is stuck
 				}
 				replicasOf(obj, n)
 				c.put(obj)
