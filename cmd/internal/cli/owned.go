@@ -138,6 +138,9 @@ type changes struct {
 // changes has Kubernetes' controllers take the workloads of an input to where they should be: what is to be sent for that, besides
 // what else the input holds, and what goes. They count every pod as ready, for nobody runs any.
 func (in *Input) changes(ctx context.Context, cl *client.Client) (*changes, error) {
+	for _, p := range in.Asked.Pods {
+		in.Asked.Admit(p) // as those of workloads are, when they are made
+	}
 	out := &changes{send: Input{Nodes: in.Nodes}}
 	out.send.Cluster, out.send.Pods = slices.Concat(in.Cluster, in.Asked.Objects), slices.Concat(in.Pods, in.Asked.Pods)
 	if len(in.Asked.Workloads) == 0 {
