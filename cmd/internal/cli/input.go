@@ -26,6 +26,8 @@ type Input struct {
 	// a StatefulSet.
 	Retained map[objects.Ref]bool
 	Nodes    []*v1.Node
+	// admit fills in a pod by the input's classes and ranges.
+	admit func(*v1.Pod) (unknown, refused []workload.Remark)
 	// Pods have their priority resolved.
 	Pods []*v1.Pod
 	// Asked is what the input asks for besides what is there: all else is there. nil: there is no telling, and workloads stand for
@@ -98,6 +100,7 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 		create(&b.input)
 	}
 	objects.Sort(b.input.Cluster)
+	b.input.admit = b.admission.Pod
 	return &b.input, nil
 }
 

@@ -139,6 +139,7 @@ func addRuns(root *cobra.Command, s Streams, r Runs) {
 	if r.Simulate != nil {
 		root.AddCommand(NewSimulateCommand(func(ctx context.Context, o SimulateOptions) error { return r.Simulate(ctx, s, o) },
 			r.OutOfTree))
+		root.AddCommand(newCapacityCommand(s, r.OutOfTree))
 	}
 }
 

@@ -37,7 +37,17 @@ type simulation struct {
 	process   Process
 	tracing   otlp.Options
 	// drive changes the cluster once all that is loaded is decided, and ends when nothing is left to do; nil: nothing changes.
-	drive *drive
+	drive driver
+}
+
+// driver changes a simulated cluster.
+type driver interface {
+	// configure has the scheduler tell it what it does.
+	configure(*coordinator.SchedulerConfig)
+	// begin is what the scheduler begins with.
+	begin(*coordinator.Scheduler) *objects.Snapshot
+	// run goes on from what is there. The scheduler is idle.
+	run(context.Context, *coordinator.Scheduler) error
 }
 
 // runSimulate is `shardsched simulate`.
@@ -203,7 +213,7 @@ func (m simulation) scheduler(registry prometheus.Registerer, nodes int) (coordi
 		cfg.Extenders = nil
 	}
 	if m.drive != nil {
-		cfg.Reporter, cfg.Evictor, cfg.Log = m.drive, m.drive, m.drive.log
+		m.drive.configure(&cfg)
 	}
 	return cfg, nil
 }

@@ -47,6 +47,8 @@ type drive struct {
 	seen []func()
 }
 
+func (d *drive) configure(c *coordinator.SchedulerConfig) { c.Reporter, c.Evictor, c.Log = d, d, d.log }
+
 // begin is what the scheduler begins with.
 func (d *drive) begin(s *coordinator.Scheduler) *objects.Snapshot {
 	d.deliver = s.Deliver
