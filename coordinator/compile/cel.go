@@ -24,6 +24,8 @@ type celProfile struct {
 	annotations []string
 	// readsPods tells that a filter reads what the pods of a node add up to.
 	readsPods bool
+	// readsRequests tells that an expression reads what a pod requests: then sizes of a pod share no outline.
+	readsRequests bool
 }
 
 // celExpression is an expression of a profile.
@@ -101,6 +103,9 @@ func (x *celProfile) compile(name, text string, kind expression.Kind) (celExpres
 		return celExpression{}, err
 	}
 	x.reads = append(x.reads, t.PodReads()...)
+	x.readsRequests = x.readsRequests || slices.ContainsFunc(t.PodReads(), func(r expression.Read) bool {
+		return slices.Contains([]string{"requests", "containers", "initContainers"}, r.Field)
+	})
 	for _, r := range t.NodeReads() {
 		if r.Field == "annotations" {
 			x.annotations = append(x.annotations, r.Key)

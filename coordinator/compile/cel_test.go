@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/expression"
 )
@@ -72,6 +73,25 @@ func TestPodsShareClassesByWhatExpressionsRead(t *testing.T) {
 	}
 	if n := len(class(celPodOf("d", texts{"tier": "gold"}, texts{"zones": "a"})).Query.Cel.Filters); n != 1 {
 		t.Errorf("of a pod that decides one: got %d filters, want 1", n)
+	}
+}
+
+// Sizes of a pod share no answer of an expression that reads what the pod requests.
+func TestExpressionsReadTheRequestsOfEachSize(t *testing.T) {
+	for _, text := range []string{
+		"node.free['cpu'] > pod.requests['cpu']",
+		"node.free['cpu'] > pod.containers[0].requests['cpu']",
+		"node.free['cpu'] > pod.initContainers[0].requests['cpu']",
+		"quantity('1') < pod.requests['cpu']",
+	} {
+		c, prof := New(), celProfileOf(t, []string{text}, nil)
+		for _, size := range []string{"1", "2", "500m"} {
+			p := build.Pod("p").CPU(size).Init("i", "cpu", size).Obj()
+			got, want := mustClass(t, c, p, prof, still{}), mustClass(t, New(), p, prof, still{})
+			if definition(got) != definition(want) || (got.Rejected == nil) != (want.Rejected == nil) {
+				t.Errorf("%s, cpu %s: got query %v and rejection %v, want %v and %v", text, size, got.Query, got.Rejected, want.Query, want.Rejected)
+			}
+		}
 	}
 }
 

@@ -70,6 +70,9 @@ func (s *signature) pod(p *v1.Pod, prof *Profile) signed {
 	outline := len(s.bytes)
 	s.bytes = append(s.bytes, s.requests.bytes...)
 	plan := len(s.bytes)
+	if prof.cel != nil && prof.cel.readsRequests {
+		outline = plan
+	}
 	s.volumes(p)
 	return signed{s.bytes, outline, plan}
 }
