@@ -202,13 +202,18 @@ func (c *Class) ID() uint64 { return c.query.GetClassId() }
 // MemoryBytes estimates what the class and its query take.
 func (c *Class) MemoryBytes() int64 { return c.bytes }
 
+const (
+	// textBytes is what a byte of the query's encoding comes to: a value of ten bytes takes some eighty, with
+	// its place in the message and in the set that finds it.
+	textBytes = 8
+	// scalarBytes is what a resource that pods request takes in a variant, beside its name: the message, the request and the reasons.
+	scalarBytes = 256
+)
+
 // memoryBytes is a guess that grows with all that the query lists.
 func memoryBytes(query *pb.Query) int64 {
 	const (
-		classBytes = 8 << 10
-		// textBytes is what a byte of the query's encoding comes to: a value of ten bytes takes some eighty, with
-		// its place in the message and in the set that finds it.
-		textBytes   = 8
+		classBytes  = 8 << 10
 		volumeBytes = 200 // a candidate, and its entry in the index
 		placeBytes  = 8
 		// expressionBytes is what a byte of an expression's text comes to once it is ready.
@@ -233,11 +238,14 @@ func memoryBytes(query *pb.Query) int64 {
 func (c *Class) Query() *pb.Query { return c.query }
 
 // Vary makes a variant: the class of a query that differs from the class's own only in its id and in what its pods request
-// (pb.Query.With). It costs a fraction of NewClass, for the rest is shared. A class with claims of devices has no variants: its rules
-// read each other's requests.
+// (pb.Query.With). It costs a fraction of NewClass, for the rest is shared, and counted again in MemoryBytes: the variant keeps it. A
+// class with claims of devices has no variants: its rules read each other's requests.
 func (c *Class) Vary(q *pb.Query) *Class {
 	v := Class{query: q, original: c, keyLen: c.keyLen, group: c.group, late: c.late, left: c.left, byPods: c.byPods, pods: c.pods,
 		bytes: c.bytes, decisive: c.decisive} // not usual: to copy it costs more than all else
+	for _, s := range q.GetFit().GetRequests().GetScalars() {
+		v.bytes += scalarBytes + textBytes*int64(len(s.GetName()))
+	}
 	v.filters = append(v.usual.filters[:0], c.filters...)
 	v.scores = append(v.usual.scores[:0], c.scores...)
 	var fit *nodeResourcesFit

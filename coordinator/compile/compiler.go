@@ -44,6 +44,8 @@ const (
 	// keptPeriods is for how many calls of Age a plan or class is kept that no pod asks for: pods that wait are tried
 	// again meanwhile. agedAtOnce is how many are dropped in a call.
 	keptPeriods, agedAtOnce = 12, 1024
+	// maxOriginalScalars is how many resources beside cpu and memory an original may list. Pods in use list one or two.
+	maxOriginalScalars = 8
 )
 
 // planBytes is about what a plan or an outline takes whose signature has that many bytes.
@@ -104,9 +106,8 @@ type keptPlan struct {
 type keptOutline struct {
 	signature []byte
 	outline   *outline
-	original  *Class // nil: there was none that may have variants
-	setting   []byte // under which the original was compiled
-	rest      digest // of the original's query
+	original  *keptClass // nil: none that may have variants is kept
+	rest      digest     // of the original's query
 }
 
 // keptSpec is a plan whatever the pod's volumes are.
@@ -164,10 +165,13 @@ func (c *Compiler) Kept() bool {
 	return c.plans.Len()+c.outlines.Len()+c.classes.Len()+c.specs.Len()+c.queries.Len()+c.bases.Len() > 0
 }
 
-// forget has a plan not name a class that is kept no longer.
+// forget has a plan and its outline not name a class that is kept no longer.
 func forget(key classKey, k *keptClass) {
 	if key.plan.recent == k {
 		key.plan.recent = nil
+	}
+	if o := key.plan.outline; o != nil && o.original == k {
+		o.original = nil
 	}
 }
 
@@ -200,6 +204,9 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w ClusterState) (*Class, erro
 		}
 		k = &keptClass{slices.Clone(c.setting.bytes), class, class.counters(), w.Counters(), w.Counters().Version(), c.period}
 		c.classes.Add(key, k, int64(len(k.setting))+class.bytes())
+		if err := c.share(e, k); err != nil {
+			return nil, err
+		}
 	}
 	e.recent = k
 	return k.class, k.class.failure
@@ -211,10 +218,6 @@ func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 		return class, err
 	}
 	class, err := e.plan.class(&c.setting, c.ready)
-	if err == nil && e.outline != nil && class.Scorer != nil && !class.Scorer.HasGroups() {
-		e.outline.original, e.outline.setting = class, slices.Clone(c.setting.bytes)
-		e.outline.rest, _, err = c.identities.rest(class.Query, asAsked)
-	}
 	if err == nil && class.Scorer != nil && class.Scorer.HasGroups() && !class.Volatile {
 		class.Base, err = c.base(class.Query)
 	}
@@ -224,20 +227,40 @@ func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 	return class, nil
 }
 
+// share has the variants of an outline made of a class that is kept. Not of one that lists many resources: each variant would be held to
+// take as much.
+func (c *Compiler) share(e *keptPlan, k *keptClass) (err error) {
+	ready := k.class.Scorer
+	switch {
+	case e.outline == nil || ready == nil, ready.Original() != nil || ready.HasGroups(),
+		len(ready.Query().GetFit().GetRequests().GetScalars()) > maxOriginalScalars:
+		return nil
+	}
+	e.outline.original = k
+	e.outline.rest, _, err = c.identities.rest(k.class.Query, asAsked)
+	return err
+}
+
 // variant makes the class of a plan and the setting as a variant of the outline's original; nil: it can not be one.
 func (c *Compiler) variant(e *keptPlan) (*Class, error) {
 	k := e.outline
-	switch {
-	case k == nil || k.original == nil, !bytes.Equal(k.setting, c.setting.bytes),
-		c.setting.claims.isAny(), // that claims are refused is no part of a setting's bytes
-		!k.original.Query.CanVary(e.plan.fit, e.plan.balanced):
+	if k == nil || k.original == nil {
 		return nil, nil
 	}
-	q := k.original.Query.With(e.plan.fit, e.plan.balanced)
+	original := k.original.class
+	if c.setting.claims.isAny() || // that claims are refused is no part of a setting's bytes
+		!bytes.Equal(k.original.setting, c.setting.bytes) || !original.Query.CanVary(e.plan.fit, e.plan.balanced) {
+		return nil, nil
+	}
+	q := original.Query.With(e.plan.fit, e.plan.balanced)
 	if _, err := c.identities.number(q, k.rest); err != nil {
 		return nil, err
 	}
-	return &Class{Query: q, Scorer: k.original.Scorer.Vary(q), Usage: e.plan.usage, ScoreError: k.original.ScoreError}, nil
+	class := &Class{Query: original.Query, Scorer: original.Scorer, Usage: e.plan.usage, ScoreError: original.ScoreError}
+	if q.ClassId != original.ID() { // what pods request in other ways may come to the same
+		class.Query, class.Scorer = q, original.Scorer.Vary(q)
+	}
+	return class, nil
 }
 
 // base finds or makes the class of a query without what it counts.

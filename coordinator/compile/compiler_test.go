@@ -276,6 +276,22 @@ func TestPodsOfOtherRequestsAreVariants(t *testing.T) {
 	}
 }
 
+// A pod that asks for as much as another in another way is of the other's class, and no variant of it: none is like itself.
+func TestNoVariantIsLikeItself(t *testing.T) {
+	c, prof := New(), DefaultProfile("x")
+	pod := func(first, second string) *v1.Pod {
+		return build.Pod("p").Container("a").CPU(first).Memory("1Gi").Container("b").CPU(second).Memory("1Gi").Obj()
+	}
+	like := mustClass(t, c, pod("1", "2"), prof, still{})
+	got := mustClass(t, c, pod("2", "1"), prof, still{})
+	if got.ID() != like.ID() || got.Query != like.Query || got.Scorer != like.Scorer {
+		t.Errorf("got class %d, like %v, want the very query of class %d", got.ID(), got.Scorer.Original(), like.ID())
+	}
+	if other := mustClass(t, c, pod("2", "2"), prof, still{}); other.ID() == like.ID() || other.Scorer.Original() != like.Scorer {
+		t.Errorf("of another size: got class %d, want a variant of class %d", other.ID(), like.ID())
+	}
+}
+
 func TestClassesAreInterned(t *testing.T) {
 	c, prof := New(), DefaultProfile("x")
 	p := build.Pod("p").CPU("1").Image("app:v1").Obj()

@@ -52,11 +52,8 @@ func (x *identities) identify(q *pb.Query, u use) (size int, err error) {
 
 // rest is the digest of all that a query asks but its requests, which variants have in common. size is how long the encoding is.
 func (x *identities) rest(q *pb.Query, u use) (d digest, size int, err error) {
-	fit, balanced, id := q.Fit, q.Balanced, q.ClassId
-	q.Fit, q.Balanced, q.ClassId = nil, nil, 0
 	x.encoded = append(x.encoded[:0], byte(u))
-	err = x.encode(q)
-	q.Fit, q.Balanced, q.ClassId = fit, balanced, id
+	err = x.encode(q.With(nil, nil)) // q itself may be read by others
 	return sha256.Sum256(x.encoded), len(x.encoded) - 1, err
 }
 

@@ -96,3 +96,53 @@ func TestAPlanDoesNotHoldAClassThatMadeRoom(t *testing.T) {
 		t.Error("got the plan to hold the class that is kept no longer")
 	}
 }
+
+// listing is a pod that asks for so many resources, under a label to match of its own.
+func listing(i, resources int) *v1.Pod {
+	b := build.Pod("p").NodeSelector("number", fmt.Sprint(i)).CPU("1")
+	for k := range resources {
+		b.Request(fmt.Sprintf("example.com/%05d", k), "1")
+	}
+	return b.Obj()
+}
+
+// No class is held for the sake of its variants beyond what is kept of classes, nor one of a long pod.
+func TestAnOutlineHoldsNoClassThatIsNotKept(t *testing.T) {
+	c, prof := New(), DefaultProfile("x")
+	outlineOf := func(p *v1.Pod) *keptOutline {
+		sign := c.signature.pod(p, prof)
+		k, ok := c.outlines.Peek(planKey{c.hash(sign.bytes[:sign.outline]), prof})
+		if !ok {
+			t.Fatal("got no outline")
+		}
+		return k
+	}
+	mustClass(t, c, listing(0, 1), prof, still{})
+	s := outlineOf(listing(0, 1))
+	if s.original == nil {
+		t.Fatal("got no class that others may be variants of")
+	}
+	sign := c.signature.pod(listing(0, 1), prof).bytes
+	e, _ := c.plans.Peek(planKey{c.hash(sign), prof})
+	c.classes.Remove(classKey{e, c.hash(s.original.setting)})
+	if s.original != nil {
+		t.Error("got the outline to hold a class that is kept no longer")
+	}
+	for i, resources := range []int{maxOriginalScalars + 1, maxKeptText / 10} {
+		mustClass(t, c, listing(i+1, resources), prof, still{})
+		if k := outlineOf(listing(i+1, 1)); k.original != nil {
+			t.Errorf("got the outline to hold a class of %d resources", resources)
+		}
+	}
+}
+
+// Sizes that list many resources take as much as they would without being variants.
+func TestVariantsAreBoundedInBytes(t *testing.T) {
+	c, prof := New(), DefaultProfile("x")
+	mustClass(t, c, listing(0, 1), prof, still{})
+	const many = 2000
+	got, want := mustClass(t, c, listing(0, many), prof, still{}), mustClass(t, New(), listing(0, many), prof, still{})
+	if got.Scorer.Original() == nil || got.bytes() < want.bytes() {
+		t.Errorf("a variant of %d resources, like %v: got %d bytes, want %d or more", many, got.Scorer.Original(), got.bytes(), want.bytes())
+	}
+}
