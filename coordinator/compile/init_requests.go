@@ -15,6 +15,7 @@ func Requests(p *v1.Pod) v1.ResourceList { return podRequests(p, helper.PodResou
 // Limits is described at Requests. Limits of containers add up as requests do, so they are counted as such; what the
 // pod says as a whole is the library's to add.
 func Limits(p *v1.Pod) v1.ResourceList {
+	p = apart(p)
 	if len(p.Spec.InitContainers) <= fewInitContainers {
 		return helper.PodLimits(p, helper.PodResourcesOptions{})
 	}
@@ -40,6 +41,7 @@ func limitsAsRequests(containers []v1.Container) []v1.Container {
 // What an init container needs while it starts is the sum of the sidecars before it and itself. Of resources that it
 // does not name that is no more than all sidecars and containers need afterwards; so the others are enough.
 func podRequests(p *v1.Pod, o helper.PodResourcesOptions) v1.ResourceList {
+	p = apart(p)
 	if len(p.Spec.InitContainers) <= fewInitContainers {
 		return helper.PodRequests(p, o)
 	}
@@ -59,6 +61,18 @@ func podRequests(p *v1.Pod, o helper.PodResourcesOptions) v1.ResourceList {
 	})
 	add(all, p.Spec.Overhead)
 	return all
+}
+
+// apart is a pod whose lists for the whole of it may be changed: the library adds the overhead to the very quantities there, where
+// these are big decimals, as 1.5Gi is.
+func apart(p *v1.Pod) *v1.Pod {
+	if p.Spec.Resources == nil || len(p.Spec.Overhead) == 0 {
+		return p
+	}
+	own := *p
+	own.Spec.Resources, own.Status.Resources = p.Spec.Resources.DeepCopy(), p.Status.Resources.DeepCopy()
+	own.Status.AllocatedResources = p.Status.AllocatedResources.DeepCopy()
+	return &own
 }
 
 // starting is the most that init containers need while they start, of what they name.

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	helper "k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
+
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // Pods of many init containers ask for what the library says, and may use what it says.
@@ -69,4 +71,26 @@ func TestResourcesOfManyInitContainersAreTheLibrarys(t *testing.T) {
 			t.Fatalf("the pod is another now: %+v, was %+v", p, before)
 		}
 	})
+}
+
+// The pod is the informers': what it requests as a whole stays as it is when the overhead is added.
+func TestCountingChangesNoPod(t *testing.T) {
+	list := func(memory string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}
+	}
+	for _, resized := range []bool{false, true} {
+		p := build.Pod("p").Container("a").Obj()
+		p.Spec.Overhead = list("120Mi")
+		p.Spec.Resources = &v1.ResourceRequirements{Requests: list("1.5Gi"), Limits: list("2.5Gi")}
+		if resized {
+			p.Status.Resources = &v1.ResourceRequirements{Requests: list("3.5Gi"), Limits: list("4.5Gi")}
+			p.Status.AllocatedResources = list("2.25Gi")
+		}
+		want := p.DeepCopy()
+		requestsOf(p)
+		Limits(p)
+		if !equality.Semantic.DeepEqual(p, want) {
+			t.Errorf("resized %t: got %v and %v, want %v and %v", resized, p.Spec.Resources, p.Status, want.Spec.Resources, want.Status)
+		}
+	}
 }
