@@ -236,6 +236,7 @@ func TestARequestThatFollowsWaits(t *testing.T) {
 			r.fill(1, 30)
 			r.load(0, 1)
 			q := query(1, 1000)
+			r.evaluate(r.request(r.at(0, 1), q))
 			base := r.tables[0].Generation()
 			first := r.request([]*pb.ShardDeltas{after(0, base, r.apply(0, addPod(4, 1500))...), r.at(1)[0]}, q)
 			first.Turn = 7
@@ -260,6 +261,15 @@ func TestARequestThatFollowsWaits(t *testing.T) {
 			test.check(r, req, resp, err)
 		})
 	}
+}
+
+// A worker that was started anew has not got what a request follows, nor will it come: it says at once what it lacks.
+func TestANewWorkerWaitsForNoTurn(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	r.fill(0, 30)
+	req := r.request(r.at(0), query(1, 1000))
+	req.Turn, req.Follows = 8, 7
+	r.wantNeeds(r.evaluate(req), []uint32{0}, nil)
 }
 
 func TestAWrongGenerationIsNeverAnswered(t *testing.T) {

@@ -31,11 +31,12 @@ func (t *turns) begin(term, turn uint64) {
 	}
 }
 
-// await waits until a turn of a term or a later one has begun, or ctx ends. It does not wait for turn 0.
+// await waits until a turn of a term or a later one has begun, or ctx ends. It does not wait for turn 0, nor where nothing of the term has
+// begun: then this process is new, and the turn went to the one before it.
 func (t *turns) await(ctx context.Context, term, turn uint64) {
 	for {
 		t.mu.Lock()
-		if turn == 0 || t.term > term || t.term == term && t.begun >= turn {
+		if turn == 0 || t.term != term || t.begun >= turn {
 			t.mu.Unlock()
 			return
 		}
