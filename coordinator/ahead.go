@@ -49,6 +49,9 @@ const tellAheadEvery = time.Minute
 // tell has the log say how often the answers that were asked for ahead did not serve: a node has changed meanwhile, a worker has not
 // answered, or the answer can not be repaired.
 func (t *aheadTally) tell(ctx context.Context, now time.Time) {
+	if t.told.IsZero() {
+		t.told = now
+	}
 	if t.again == 0 || now.Sub(t.told) < tellAheadEvery {
 		return
 	}

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -68,7 +69,7 @@ func TestWhateverIsAskedAhead(t *testing.T) {
 // how batches are asked about, nor on when workers answer.
 func TestDistinctPodsWhateverTheWay(t *testing.T) {
 	taken, held := map[tune.Way]float64{}, 0
-	repeatedly(t, &held, func(t *rapid.T) {
+	property := func(t *rapid.T) {
 		way := rapid.SampledFrom(ways).Draw(t, "way")
 		batch, seed := rapid.IntRange(1, 9).Draw(t, "batch"), rapid.Uint64().Draw(t, "seed")
 		liars, members, dial := newLiars(0, make([]int, rapid.IntRange(1, 3).Draw(t, "workers"))...)
@@ -120,7 +121,11 @@ func TestDistinctPodsWhateverTheWay(t *testing.T) {
 		}
 		held += len(got)
 		taken[*way] += x.counter("shardsched_asked_ahead_total", "taken")
-	})
+	}
+	for i := 0; i == 0 || i < 5 && len(taken) < len(ways) && !t.Failed(); i++ { // few cases leave a way out now and then
+		repeatedly(t, &held, property)
+		maps.DeleteFunc(taken, func(w tune.Way, n float64) bool { return w.Ahead > 0 && n == 0 })
+	}
 	for _, w := range ways {
 		if some := taken[*w] > 0; some != (w.Ahead > 0) {
 			t.Errorf("%+v: got %v answers that were asked ahead", *w, taken[*w])

@@ -132,7 +132,7 @@ func spanOf(s sdktrace.ReadOnlySpan) *pb.Span {
 		out.Parent = s.Parent().SpanID().String()
 	}
 	for _, a := range s.Attributes() {
-		value := a.Value.Emit()
+		value := a.Value.String()
 		if len(value) > shownText {
 			value = value[:shownText] + "…"
 		}
