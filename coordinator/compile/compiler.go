@@ -325,7 +325,7 @@ func (c *Compiler) outline(p *v1.Pod, prof *Profile, w ClusterState, sign []byte
 	}
 	k := &keptOutline{signature: slices.Clone(sign), outline: newOutline(p, prof, w.Counters())}
 	if len(sign) <= maxKeptText {
-		c.outlines.Add(key, k, 2*planBytes(sign)) // with the class that it keeps
+		c.outlines.Add(key, k, planBytes(sign))
 	}
 	return k
 }
