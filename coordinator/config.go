@@ -59,6 +59,8 @@ type SchedulerConfig struct {
 	// ClaimWriter writes what placements make of claims of devices before their pods are bound; nil: nowhere, it counts at
 	// once.
 	ClaimWriter devices.Writer
+	// FreeClaims has each pod that is gone give its devices back, as a controller would where there is one.
+	FreeClaims bool
 	// ClaimStatus writes their status; nil: ClaimWriter does, and Binder what a pod's status says of its claim.
 	ClaimStatus devices.StatusWriter
 	// DisruptionController says that somebody else keeps the status of PodDisruptionBudgets, as

@@ -69,11 +69,8 @@ func (s *Scheduler) carryPlanOut(p *v1.Pod, plan devices.Plan) {
 	})
 }
 
-// freeClaims has a pod that is gone give its devices back, where nobody writes claims: there is no controller that would.
+// freeClaims has a pod that is gone give its devices back, where there is no controller that would.
 func (s *Scheduler) freeClaims(p *v1.Pod) {
-	if s.cfg.ClaimWriter != nil {
-		return
-	}
 	claims := s.state.Claims()
 	for _, plan := range append(claims.FreedBy(p), claims.LeftBehind(p)...) {
 		s.completePlan(p, plan)

@@ -185,7 +185,9 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
 	s.outOfTree.RejectWaiting(p.UID)
 	old, node := s.intake.RemovePod(p)
-	s.freeClaims(p)
+	if s.cfg.FreeClaims {
+		s.freeClaims(p)
+	}
 	s.removeLeftBehind(p)
 	s.disown(p.UID)
 	s.history.Depart(p, node, s.preemptions.whyLeaving[p.UID], s.cfg.Now())

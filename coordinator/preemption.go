@@ -128,11 +128,12 @@ func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
 	return told
 }
 
-// deleteVictims deletes victims at once, where there is no Evictor. The batch's answers are void then.
+// deleteVictims deletes victims at once, where there is no Evictor, and frees their claims. The batch's answers are void then.
 func (s *Scheduler) deleteVictims(victims []*v1.Pod) {
 	s.batch.size.invalidate()
 	for _, v := range victims {
 		s.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: v})
+		s.freeClaims(v)
 	}
 }
 

@@ -203,7 +203,8 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 // scheduler configures the scheduler for so many nodes.
 func (m simulation) scheduler(registry prometheus.Registerer, nodes int) (coordinator.SchedulerConfig, error) {
 	cfg := coordinator.SchedulerConfig{
-		Cluster: m.sharding.Cluster, Term: 1, Shards: cmp.Or(m.sharding.Shards, max(coordinator.ShardsFor(nodes), m.sharding.Workers)),
+		FreeClaims: true,
+		Cluster:    m.sharding.Cluster, Term: 1, Shards: cmp.Or(m.sharding.Shards, max(coordinator.ShardsFor(nodes), m.sharding.Workers)),
 		BatchSize: m.batch, Decisions: m.decisions, Registerer: registry, QueueNow: standstill(), ExtendersInline: true,
 	}
 	if err := configure(m.config, m.plugins, &cfg); err != nil {
