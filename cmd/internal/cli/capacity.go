@@ -96,17 +96,9 @@ func (o *capacityOptions) run(ctx context.Context, s Streams) error {
 		return err
 	}
 	request := inputRequest{Paths: o.Files, Namespace: o.Namespace, SkipInvalid: o.SkipInvalid, Create: true}
-	if o.Live {
-		if request.First, request.From, err = o.kubernetes.snapshot(ctx, s); err != nil {
-			return err
-		}
-	}
-	in, err := readInput(s, request)
+	in, err := o.kubernetes.readInput(ctx, s, o.Live, request)
 	if err != nil {
 		return err
-	}
-	if len(in.Nodes) == 0 {
-		return fmt.Errorf("%s: no node in the input, so no pod can be placed", cmp.Or(strings.Join(o.Files, ", "), request.From))
 	}
 	model, err := o.model(s, in)
 	if err != nil {

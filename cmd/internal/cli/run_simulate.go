@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,19 +55,9 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if err != nil {
 		return err
 	}
-	request := o.input()
-	if o.Live {
-		if request.First, request.From, err = o.kubernetes.snapshot(ctx, s); err != nil {
-			return err
-		}
-	}
-	in, err := readInput(s, request)
+	in, err := o.kubernetes.readInput(ctx, s, o.Live, o.input())
 	if err != nil {
 		return err
-	}
-	if len(in.Nodes) == 0 {
-		return fmt.Errorf("%s: no node in the input, so no pod can be placed: shardsched snapshot writes all that is wanted of a cluster",
-			cmp.Or(strings.Join(o.Files, ", "), request.From))
 	}
 	if in.Asked != nil {
 		return o.runWhatIf(ctx, s, configuration, in)

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,6 +44,20 @@ func runSnapshot(ctx context.Context, s Streams, access kubeAccess) error {
 	}
 	fmt.Fprintln(s.Err, result)
 	return nil
+}
+
+// readInput reads files, behind the cluster itself where it is live. Nobody can be placed without nodes, which is an error.
+func (a *kubeAccess) readInput(ctx context.Context, s Streams, live bool, request inputRequest) (in *Input, err error) {
+	if live {
+		if request.First, request.From, err = a.snapshot(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if in, err = readInput(s, request); err == nil && len(in.Nodes) == 0 {
+		err = fmt.Errorf("%s: no node in the input, so no pod can be placed: shardsched snapshot writes all that is wanted of a cluster",
+			cmp.Or(strings.Join(request.Paths, ", "), request.From))
+	}
+	return in, err
 }
 
 // snapshot reads the cluster, and tells what it is called.
