@@ -200,8 +200,12 @@ func TestTheNextLeaderGoesOnWhereOneWasKilled(t *testing.T) {
 		for n, next := range append(after[1:], 0) {
 			leader = f.takeOver(leader, fmt.Sprint(p.Name, "-", n), next)
 		}
-		if err := <-applied; (err != nil) != (after[0] <= 2) {
-			t.Errorf("%v: got %v from the apply, want an error where the leader was killed meanwhile", after, err)
+		// A pod may be scheduled before the writer of its claim has heard from etcd: it then says that it does not know.
+		switch err := <-applied; {
+		case err == nil && after[0] <= 2:
+			t.Errorf("%v: the apply was answered, want an error: the leader was killed before its last write was", after)
+		case err != nil && status.Code(err) != codes.Unavailable:
+			t.Errorf("%v: got %v from the apply, want it done or its outcome unknown", after, err)
 		}
 		f.waitBound(i + 1)
 		f.wantClaims(i + 1)
