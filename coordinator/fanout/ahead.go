@@ -110,6 +110,7 @@ type turn struct {
 	targets map[uint32]uint64 // by shard: the generation that the worker has once it has answered
 	over    chan struct{}     // closed once the call is over
 	ended   time.Time         // when the call was over; read once over is closed
+	failed  bool              // the worker may never have got the call; read once over is closed
 }
 
 func newTurn(number uint64, j *job) *turn {
@@ -151,9 +152,9 @@ func (t *turn) brings(shard uint32) uint64 {
 
 // inTurn runs a session's call. It does not wait for the previous one: the worker takes them in turn. Deltas that the previous call
 // brings to the worker are not sent again.
-func (a *attempt) inTurn(ctx context.Context, c *call) error {
+func (a *attempt) inTurn(ctx context.Context, c *call) (err error) {
 	defer func() {
-		a.turn.ended = c.fanout.cfg.Clock.Now()
+		a.turn.ended, a.turn.failed = c.fanout.cfg.Clock.Now(), err != nil
 		close(a.turn.over)
 	}()
 	underWay := a.previous.underWay()
@@ -167,9 +168,31 @@ func (a *attempt) inTurn(ctx context.Context, c *call) error {
 		}
 	}
 	if underWay {
-		c.follows = a.previous
+		return c.follow(ctx, a.previous)
 	}
 	return c.run(ctx)
+}
+
+// follow is run for a call that the worker takes after another. It errs with errRoundOver where that one fails: the worker, which may
+// never have got it, would wait for it.
+func (c *call) follow(ctx context.Context, previous *turn) error {
+	c.follows = previous
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	go func() {
+		select {
+		case <-previous.over:
+			if previous.failed {
+				giveUp(errRoundOver)
+			}
+		case <-ctx.Done():
+		}
+	}()
+	err := c.run(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errRoundOver) {
+		return errRoundOver
+	}
+	return err
 }
 
 // await waits until answers may be read; false: they never may. A round that was not asked ahead does not wait.

@@ -151,6 +151,44 @@ func TestRoundsAheadAreUnderWayTogether(t *testing.T) {
 	}
 }
 
+// A call that is lost on its way to a worker does not have the call that follows it wait there.
+func TestALostCallHoldsUpNoneThatFollows(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(4)
+	c.addNodes(t, 0, 100)
+	f := fleet.fanout(t, c, 1, fanout.Config{})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	c.wantSame(t, f, reqs)
+	lost, asked := make(chan struct{}), make(chan *pb.EvaluateRequest, 2)
+	var calls atomic.Int32
+	fleet.proxies["w0"].script(func(_ context.Context, req *pb.EvaluateRequest) error {
+		asked <- req
+		if calls.Add(1) == 1 {
+			<-lost
+			return grpcstatus.Error(codes.Unavailable, "it never reached the worker")
+		}
+		return nil
+	}, nil)
+	first := f.EvaluateAhead(t.Context(), reqs)
+	turn := (<-asked).GetTurn()
+	second := f.EvaluateAhead(t.Context(), reqs)
+	if follows := (<-asked).GetFollows(); follows != turn {
+		t.Fatalf("the second call follows turn %d, want %d", follows, turn)
+	}
+	close(lost)
+	nothing := func(uint32, uint32) (uint64, bool) { return 0, false }
+	for i, round := range []*fanout.Ahead{first, second} {
+		if results, err := round.Results(nothing); err != nil || results[0] != nil {
+			t.Errorf("round %d: got %v and error %v, want neither: the worker has not answered", i+1, results[0], err)
+		}
+	}
+	if n := status(t, f, "w0").GetFailures(); n != 1 {
+		t.Errorf("the worker has failed %d times, want once: it was not asked the second time", n)
+	}
+	fleet.proxies["w0"].script(nil, nil)
+	c.wantSame(t, f, reqs)
+}
+
 func TestARoundAheadDependsOnNobody(t *testing.T) {
 	asked := func(err error) func(context.Context, *pb.EvaluateRequest) error {
 		return func(_ context.Context, req *pb.EvaluateRequest) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
-// errRoundOver means that a snapshot is wanted of tables that may no longer be
-// read.
+// errRoundOver means that a snapshot is wanted of tables that may no longer be read, or that the call before this one, which the
+// worker would wait for, has failed.
 var errRoundOver = errors.New("the round is over")
 
 // piece answers some of a question's classes for some of a job's shards.
