@@ -19,18 +19,10 @@ type Class struct {
 	original *Class
 	filters  []filterTerm
 	scores   []scoreTerm
-	keyLen   int
-	group    groupPart
-	// late tells that one of the filters is late.
-	late bool
+	*shared
 	// left is what rows that pass the filters have left of cpu and memory, at least.
-	left [2]int64
-	// byPods tells that an expression makes a row pass, or its key, by what the row's pods add up to.
-	byPods bool
-	pods   podReads
-	bytes  int64
-	// decisive are the measures that filters read, ascending, each once.
-	decisive []int
+	left  [2]int64
+	bytes int64
 	// claims is the rule of DynamicResources; nil: none filters. failing is the mark of rows that fail the pod.
 	claims  *dynamicResources
 	failing lateMark
@@ -40,6 +32,19 @@ type Class struct {
 		scores  [4]scoreTerm
 		rules   usualRules
 	}
+}
+
+// shared is what a class has in common with its variants.
+type shared struct {
+	keyLen int
+	group  groupPart
+	// late tells that one of the filters is late.
+	late bool
+	// byPods tells that an expression makes a row pass, or its key, by what the row's pods add up to.
+	byPods bool
+	pods   podReads
+	// decisive are the measures that filters read, ascending, each once.
+	decisive []int
 }
 
 // filterTerm is one filter plugin of a class: what each row decides, and what is
@@ -88,9 +93,7 @@ func NewClassWith(q *pb.Query, kept *expression.Templates, selectors devices.Com
 	if err := q.Validate(); err != nil {
 		return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
 	}
-	c := &Class{
-		query: q, group: newGroupPart(q),
-	}
+	c := &Class{query: q, shared: &shared{group: newGroupPart(q)}}
 	c.filters, c.scores = c.usual.filters[:0], c.usual.scores[:0]
 	if q.GetNarrowed() != nil {
 		c.filters = append(c.filters, filterTerm{rule: newNarrowed(q.GetNarrowed())})
@@ -241,8 +244,8 @@ func (c *Class) Query() *pb.Query { return c.query }
 // (pb.Query.With). It costs a fraction of NewClass, for the rest is shared, and counted again in MemoryBytes: the variant keeps it. A
 // class with claims of devices has no variants: its rules read each other's requests.
 func (c *Class) Vary(q *pb.Query) *Class {
-	v := Class{query: q, original: c, keyLen: c.keyLen, group: c.group, late: c.late, left: c.left, byPods: c.byPods, pods: c.pods,
-		bytes: c.bytes, decisive: c.decisive} // not usual: to copy it costs more than all else
+	v := new(Class)
+	v.query, v.original, v.shared, v.left, v.bytes = q, c, c.shared, c.left, c.bytes
 	for _, s := range q.GetFit().GetRequests().GetScalars() {
 		v.bytes += scalarBytes + textBytes*int64(len(s.GetName()))
 	}
@@ -265,7 +268,7 @@ func (c *Class) Vary(q *pb.Query) *Class {
 			s.rule = v.usual.rules.balanced.make(q)
 		}
 	}
-	return &v
+	return v
 }
 
 // Original is the class that the class is a variant of; nil: of none.
@@ -306,10 +309,17 @@ func (c *Class) Unnarrowed() *Class {
 	if c.query.GetNarrowed() == nil {
 		return c
 	}
-	wide := *c
+	wide := c.copied()
 	wide.original, wide.query = nil, proto.CloneOf(c.query)
 	wide.query.Narrowed = nil
 	wide.filters = c.filters[1:]
-	wide.pods = newPodReads(&wide)
-	return &wide
+	wide.pods = newPodReads(wide)
+	return wide
+}
+
+// copied is a class to be changed: it shares nothing with others that is not read alone.
+func (c *Class) copied() *Class {
+	out, own := *c, *c.shared
+	out.shared = &own
+	return &out
 }

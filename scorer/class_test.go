@@ -3,6 +3,8 @@ package scorer
 import (
 	"reflect"
 	"testing"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // A variant has all fields of its original, but for those that Vary makes anew. Each field is set in one of the classes at least.
@@ -31,5 +33,19 @@ func TestVaryCopiesAllFields(t *testing.T) {
 		if !ok {
 			t.Errorf("%s: set in none of %d classes", name, len(classes))
 		}
+	}
+}
+
+// A class that is made of another changes nothing of it: its variants read that, too.
+func TestUnnarrowedChangesNothingOfTheClass(t *testing.T) {
+	q := distinctQuery(1)
+	q.Narrowed = &pb.NameSet{Names: []string{"a"}, Plugins: []string{"NodeAffinity"}}
+	c := newClass(t, q)
+	before := *c.shared
+	if wide := c.Unnarrowed(); reflect.DeepEqual(*wide.shared, before) {
+		t.Fatal("the class is as it was, want the filters' indexes moved by one")
+	}
+	if !reflect.DeepEqual(*c.shared, before) {
+		t.Errorf("got %+v, want %+v", *c.shared, before)
 	}
 }

@@ -108,3 +108,12 @@ func BenchmarkNewClass(b *testing.B) {
 		newClass(b, q)
 	}
 }
+
+// BenchmarkVary makes the class of a plain pod as a variant.
+func BenchmarkVary(b *testing.B) {
+	original, q := newClass(b, distinctQuery(1)), distinctQuery(2)
+	b.ReportAllocs()
+	for b.Loop() {
+		original.Vary(q)
+	}
+}

@@ -114,7 +114,7 @@ func (c *Class) pin(pins []map[string]int64) *Class {
 	if slices.EqualFunc(c.group.pins, pins, maps.Equal[map[string]int64, map[string]int64]) {
 		return c
 	}
-	out := *c
+	out := c.copied()
 	out.group.pins = pins
 	out.bytes += pinnedBytes * int64(out.PinnedDomains()-c.PinnedDomains())
 	out.group.values = slices.Clone(c.group.values)
@@ -128,7 +128,7 @@ func (c *Class) pin(pins []map[string]int64) *Class {
 		}
 		pins = pins[len(x.all):]
 	}
-	return &out
+	return out
 }
 
 // PinnedSums are those that the class has, in the order of the query's pinned terms.
