@@ -15,7 +15,10 @@ import (
 // pendingNow takes all steps of a list of pending pods.
 func (x *trial) pendingNow(t *testing.T, namespace string) *pb.ListPendingResponse {
 	t.Helper()
-	list := x.pending(&pb.ListPendingRequest{Namespace: namespace})
+	list, err := x.pending(&pb.ListPendingRequest{Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for !list.Read().Step() {
 	}
 	list.Read().End()

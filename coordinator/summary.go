@@ -77,14 +77,17 @@ func (s *Scheduler) Devices(ctx context.Context, req *pb.ListDevicesRequest) (*p
 
 // Pending tells what pending pods want and do not get.
 func (s *Scheduler) Pending(ctx context.Context, req *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {
-	x := s.pending(req)
+	x, err := s.pending(req)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.reads.Serve(ctx, x.Read()); err != nil {
 		return nil, err
 	}
 	return x.Answer(), nil
 }
 
-func (s *Scheduler) pending(req *pb.ListPendingRequest) *observe.Pending {
+func (s *Scheduler) pending(req *pb.ListPendingRequest) (*observe.Pending, error) {
 	return observe.NewPending(req, s.queue, s.state.Objects(), s.forWords(), s.cfg.Profiles, s.binding)
 }
 

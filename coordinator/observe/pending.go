@@ -9,10 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/shardsched/shardsched/coordinator/census"
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -37,6 +40,7 @@ const (
 // No node is judged: the causes are worded of the last attempt's reasons, and of what all nodes add up to.
 type Pending struct {
 	req      *pb.ListPendingRequest
+	labels   labels.Selector
 	queue    Queue
 	nodes    iter.Seq[*v1.Node]
 	cluster  rules.Cluster
@@ -69,13 +73,17 @@ type pendingGroup struct {
 	rejectedBy []string
 }
 
-// NewPending makes a list that is to be read. What it is given is read on the loop.
+// NewPending makes a list that is to be read. What it is given is read on the loop. The error is that of a selector that is none.
 func NewPending(req *pb.ListPendingRequest, q Queue, nodes iter.Seq[*v1.Node], c rules.Cluster, profiles map[string]*compile.Profile,
-	binding func() []*v1.Pod) *Pending {
-	return &Pending{
-		req: req, queue: q, nodes: nodes, cluster: c, profiles: profiles, binding: binding, words: rules.NewDictionary(),
-		groups: map[groupKey]*pendingGroup{},
+	binding func() []*v1.Pod) (*Pending, error) {
+	selector, err := labels.Parse(req.GetLabelSelector())
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "label_selector: %v", err)
 	}
+	return &Pending{
+		req: req, labels: selector, queue: q, nodes: nodes, cluster: c, profiles: profiles, binding: binding, words: rules.NewDictionary(),
+		groups: map[groupKey]*pendingGroup{},
+	}, nil
 }
 
 // Read is how the list is read.
@@ -135,7 +143,7 @@ func (x *Pending) addBinding() {
 
 // group counts a pod in its group; nil: it is not the group's example, or is not asked for.
 func (x *Pending) group(p *v1.Pod, text string, since time.Time) *pendingGroup {
-	if ns := x.req.GetNamespace(); ns != "" && p.Namespace != ns {
+	if ns := x.req.GetNamespace(); ns != "" && p.Namespace != ns || !x.labels.Matches(labels.Set(p.Labels)) {
 		return nil
 	}
 	x.total++

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -81,7 +83,7 @@ func TestGroupsOfPendingPodsAreBounded(t *testing.T) {
 		w.pods = append(w.pods, &queue.Pod{Obj: build.Pod(fmt.Sprint("p", i)).Obj(), Message: message})
 	}
 	nodes := slices.Values(slices.Repeat([]*v1.Node{build.Node("n").Obj()}, 2*countedAtOnce))
-	x := NewPending(&pb.ListPendingRequest{}, w, nodes, nil, nil, noBinds)
+	x := newPending(t, &pb.ListPendingRequest{}, w, nodes)
 	steps := 1
 	for ; !x.step(); steps++ {
 		if len(x.groups) > 2*maxGroups+1 {
@@ -107,7 +109,7 @@ func TestPendingGroupsFitAMessage(t *testing.T) {
 	for i := range maxGroups {
 		w.pods = append(w.pods, &queue.Pod{Obj: build.Pod(fmt.Sprint("p", i)).Obj(), Message: strings.Repeat("x", 2048)})
 	}
-	x := NewPending(&pb.ListPendingRequest{}, w, slices.Values([]*v1.Node{}), nil, nil, noBinds)
+	x := newPending(t, &pb.ListPendingRequest{}, w, slices.Values([]*v1.Node{}))
 	for !x.step() {
 	}
 	x.Read().End()
@@ -117,19 +119,44 @@ func TestPendingGroupsFitAMessage(t *testing.T) {
 	}
 }
 
-func TestPendingPodsOfOneNamespace(t *testing.T) {
+func TestSomePendingPods(t *testing.T) {
 	w := waiting{pods: []*queue.Pod{
-		{Obj: build.Pod("a").Namespace("shop").Obj()}, {Obj: build.Pod("b").Namespace("lab").Obj(), Gated: "SchedulingGates", Message: "waiting for scheduling gates: [q]"},
+		{Obj: build.Pod("a").Namespace("shop").Label("app", "web").Obj()},
+		{Obj: build.Pod("b").Namespace("lab").Label("app", "web").Gate("q").Obj(), Gated: "SchedulingGates", Message: "waiting for scheduling gates: [q]"},
+		{Obj: build.Pod("c").Namespace("shop").Obj()},
 	}}
-	x := NewPending(&pb.ListPendingRequest{Namespace: "shop"}, w, slices.Values([]*v1.Node{}), nil, nil, noBinds)
-	for !x.step() {
+	for _, x := range []struct {
+		req  *pb.ListPendingRequest
+		want []string
+	}{
+		{&pb.ListPendingRequest{Namespace: "shop"}, []string{"Pod shop/a 1 not tried yet", "Pod shop/c 1 not tried yet"}},
+		{&pb.ListPendingRequest{LabelSelector: "app in (web, api)"}, []string{"Pod lab/b 1 scheduling gate q", "Pod shop/a 1 not tried yet"}},
+		{&pb.ListPendingRequest{Namespace: "shop", LabelSelector: "!app"}, []string{"Pod shop/c 1 not tried yet"}},
+	} {
+		list := newPending(t, x.req, w, slices.Values([]*v1.Node{}))
+		for !list.step() {
+		}
+		list.Read().End()
+		var got []string
+		out := list.Answer()
+		for _, g := range out.Groups {
+			got = append(got, fmt.Sprintf("%s %s/%s %d %s", g.Kind, g.Namespace, g.Name, g.Pods, g.Causes[0].Cause))
+		}
+		if d := cmp.Diff(x.want, got); d != "" || out.Pods != uint64(len(x.want)) {
+			t.Errorf("%v: got %d pods, and the groups (-want +got):\n%s", x.req, out.Pods, d)
+		}
 	}
-	x.Read().End()
-	var got []string
-	for _, g := range x.Answer().Groups {
-		got = append(got, fmt.Sprintf("%s %s/%s %d %s", g.Kind, g.Namespace, g.Name, g.Pods, g.Causes[0].Cause))
+	_, err := NewPending(&pb.ListPendingRequest{LabelSelector: "a in"}, w, nil, nil, nil, noBinds)
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "label_selector: ") {
+		t.Errorf("a selector that is none: got %v, want INVALID_ARGUMENT that names the field", err)
 	}
-	if d := cmp.Diff([]string{"Pod shop/a 1 not tried yet"}, got); d != "" {
-		t.Errorf("groups (-want +got):\n%s", d)
+}
+
+func newPending(t *testing.T, req *pb.ListPendingRequest, w waiting, nodes iter.Seq[*v1.Node]) *Pending {
+	t.Helper()
+	x, err := NewPending(req, w, nodes, nil, nil, noBinds)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return x
 }

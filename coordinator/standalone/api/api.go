@@ -149,7 +149,7 @@ func (r *role) refusal() error {
 func (s *Server) beginStored(req any) (*term, error) {
 	t, err := s.begin(req)
 	if err == nil && t.store == nil {
-		return nil, newStatus(codes.FailedPrecondition, "objects are the API server's: use kubectl")
+		return nil, newStatus(codes.FailedPrecondition, "objects are the API server's: use kubectl", &pb.NotKept{})
 	}
 	return t, err
 }

@@ -22,8 +22,9 @@ func TestALeaderWithoutAStoreAnswersForTheScheduler(t *testing.T) {
 		}
 		wantCode(t, what, err, codes.FailedPrecondition)
 		s := status.Convert(err)
-		if want := "objects are the API server's: use kubectl"; s.Message() != want || len(s.Details()) != 0 {
-			t.Errorf("%s: got %q with details %v, want %q without", what, s.Message(), s.Details(), want)
+		want := "objects are the API server's: use kubectl"
+		if d := s.Details(); s.Message() != want || len(d) != 1 || !proto.Equal(d[0].(proto.Message), &pb.NotKept{}) {
+			t.Errorf("%s: got %q with details %v, want %q with the detail that they are not kept", what, s.Message(), d, want)
 		}
 	}
 	got, err := r.GetLeader(t.Context(), &pb.GetLeaderRequest{})

@@ -2315,7 +2315,9 @@ func (x *Cause) GetPreemption() string {
 type ListPendingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: all.
-	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Pods with these labels, as kubectl's --selector; empty: all.
+	LabelSelector string `protobuf:"bytes,2,opt,name=label_selector,json=labelSelector,proto3" json:"label_selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2353,6 +2355,13 @@ func (*ListPendingRequest) Descriptor() ([]byte, []int) {
 func (x *ListPendingRequest) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListPendingRequest) GetLabelSelector() string {
+	if x != nil {
+		return x.LabelSelector
 	}
 	return ""
 }
@@ -4474,6 +4483,43 @@ func (x *NotLeader) GetHolder() string {
 	return ""
 }
 
+// NotKept is the detail of a refusal of what is about objects: a Kubernetes API server keeps them.
+type NotKept struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NotKept) Reset() {
+	*x = NotKept{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotKept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotKept) ProtoMessage() {}
+
+func (x *NotKept) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotKept.ProtoReflect.Descriptor instead.
+func (*NotKept) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
+}
+
 // QueueEntry is what the journal keeps of a pending pod, beside its object.
 type QueueEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4502,7 +4548,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4560,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4573,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -4772,9 +4818,10 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x05nodes\x18\x05 \x01(\rR\x05nodes\x12\x1e\n" +
 	"\n" +
 	"preemption\x18\x06 \x01(\tR\n" +
-	"preemption\"2\n" +
+	"preemption\"Y\n" +
 	"\x12ListPendingRequest\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xe4\x01\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12%\n" +
+	"\x0elabel_selector\x18\x02 \x01(\tR\rlabelSelector\"\xe4\x01\n" +
 	"\fPendingGroup\x12,\n" +
 	"\x06causes\x18\x01 \x03(\v2\x14.shardsched.v1.CauseR\x06causes\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
@@ -4931,7 +4978,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\"X\n" +
 	"\tNotLeader\x123\n" +
 	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\x12\x16\n" +
-	"\x06holder\x18\x02 \x01(\tR\x06holder\"\xa4\x03\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\"\t\n" +
+	"\aNotKept\"\xa4\x03\n" +
 	"\n" +
 	"QueueEntry\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x1a\n" +
@@ -4988,7 +5036,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -5052,10 +5100,11 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*GetLeaderResponse)(nil),     // 59: shardsched.v1.GetLeaderResponse
 	(*LeaderRecord)(nil),          // 60: shardsched.v1.LeaderRecord
 	(*NotLeader)(nil),             // 61: shardsched.v1.NotLeader
-	(*QueueEntry)(nil),            // 62: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 64: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 65: shardsched.v1.ReasonCount
+	(*NotKept)(nil),               // 62: shardsched.v1.NotKept
+	(*QueueEntry)(nil),            // 63: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 66: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -5066,8 +5115,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	63, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	64, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	64, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	65, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -5077,39 +5126,39 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	28, // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
 	46, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	24, // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	65, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	66, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	25, // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
 	42, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
 	43, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
 	45, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	29, // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
 	31, // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	64, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	65, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
 	31, // 27: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	64, // 28: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	65, // 28: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
 	33, // 29: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
 	36, // 30: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
-	63, // 31: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
-	64, // 32: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
-	63, // 33: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
+	64, // 31: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
+	65, // 32: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
+	64, // 33: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
 	39, // 34: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
 	40, // 35: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
 	46, // 36: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	64, // 37: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	65, // 37: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
 	24, // 38: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
 	44, // 39: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	64, // 40: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	64, // 41: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	65, // 40: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	65, // 41: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
 	24, // 42: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
 	25, // 43: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
 	47, // 44: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
 	54, // 45: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	63, // 46: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	63, // 47: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	63, // 48: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	64, // 46: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	64, // 47: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	64, // 48: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
 	50, // 49: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	63, // 50: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	63, // 51: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	64, // 50: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	64, // 51: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
 	50, // 52: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
 	52, // 53: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
 	51, // 54: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
@@ -5118,12 +5167,12 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	57, // 57: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
 	55, // 58: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
 	56, // 59: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	63, // 60: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	64, // 60: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
 	60, // 61: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
 	60, // 62: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	64, // 63: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	64, // 64: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	64, // 65: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	65, // 63: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	65, // 64: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	65, // 65: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
 	4,  // 66: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
 	6,  // 67: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
 	8,  // 68: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
@@ -5169,7 +5218,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

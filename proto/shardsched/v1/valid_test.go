@@ -208,6 +208,7 @@ func validMessages() []message {
 		&ListObjectsRequest{Kind: "Pod", Namespace: "d", Limit: 500},
 		&WatchRequest{Kind: "Node", AfterRevision: 4},
 		&ExplainRequest{Namespace: "d", Name: "a", Top: 5, NodeNames: []string{"n1"}, AllNodes: true},
+		&ListPendingRequest{Namespace: "d", LabelSelector: "app=web"},
 		&ListDevicesRequest{NodeNames: []string{"n1"}, ContinueToken: "t"}, &ListWorkersRequest{}, &ListShardsRequest{}, &GetSummaryRequest{}, &GetLeaderRequest{},
 		&WorkerRegistration{Id: "w1", Address: "127.0.0.1:7000", Cores: 2, Version: "v1"},
 		&LeaderRecord{Id: "l1", Address: "[::1]:7000"},

@@ -157,8 +157,13 @@ func (x *ListTracesRequest) Validate() error {
 	return within("limit", int64(x.GetLimit()), 0, maxPageSize)
 }
 
-// Validate checks the namespace.
-func (x *ListPendingRequest) Validate() error { return optionalPath("namespace", x.GetNamespace()) }
+// Validate checks the namespace, and how long the selector is.
+func (x *ListPendingRequest) Validate() error {
+	if err := optionalPath("namespace", x.GetNamespace()); err != nil {
+		return err
+	}
+	return text("label_selector", x.GetLabelSelector(), maxText)
+}
 
 // nodeNames checks the nodes that are asked for.
 func nodeNames(names []string) error {
