@@ -59,6 +59,7 @@ func TestSnapshotAndSimulateLive(t *testing.T) {
 	t.Run("holds every kind at one moment", func(t *testing.T) { r.holdsEveryKind(t, got, all) })
 	t.Run("asks for nothing else, in pages", func(t *testing.T) { r.asksInPages(t, all) })
 	t.Run("says as simulate --live", func(t *testing.T) { r.decides(t, file, reader) })
+	t.Run("top adds up", func(t *testing.T) { r.addsUp(t, reader) })
 	t.Run("names the right that is missing", func(t *testing.T) { r.namesRights(t, all) })
 }
 
@@ -164,6 +165,10 @@ func (r *rig) namesRights(t *testing.T, all []schema.GroupResource) {
 		}
 	}
 	poor := r.user(t, "poor", mayList(some)...)
+	if got := r.run(t, "top", "nodes", "--kubeconfig", r.user(t, "stranger")); got.code != 1 ||
+		!strings.Contains(got.told, `cannot list resource "nodes" in API group "" at the cluster scope`) {
+		t.Errorf("top nodes of a user without rights: got exit code %d and %q, want 1 and the right that is missing", got.code, got.told)
+	}
 	const want = "the API server does not let this user list resourceslices, priorityclasses in all namespaces"
 	for _, args := range []string{"snapshot", "simulate --live -f testdata/change.yaml"} {
 		got := r.run(t, append(strings.Fields(args), "--kubeconfig", poor)...)
@@ -173,5 +178,26 @@ func (r *rig) namesRights(t *testing.T, all []schema.GroupResource) {
 		if json.Valid([]byte(got.out)) && got.out != "" {
 			t.Errorf("%s: got JSON beside the error, which somebody may take for a dump", args)
 		}
+	}
+}
+
+// addsUp has the reader ask for requests: of nodes and pods, by name and by label.
+func (r *rig) addsUp(t *testing.T, reader string) {
+	for args, want := range map[string]string{
+		"nodes --no-headers":                       "n2   2500m   63%   0   0%   1/110\nn1   0       0%    0   0%   0/110\n",
+		"node n1 --no-headers":                     "n1   0   0%   0   0%   0/110\n",
+		"pods -n shop -l app=low --no-headers":     "low   n2   2500m   0   <none>\n",
+		"pods -A low -o jsonpath={.items[*].node}": "n2",
+	} {
+		if got := r.mustRun(t, append(strings.Fields("top "+args), "--kubeconfig", reader)...); got.out != want {
+			t.Errorf("top %s: got %s\nwant %s", args, got.out, want)
+		}
+	}
+	if got := r.mustRun(t, "top", "pods", "-o", "name", "--kubeconfig", reader); strings.Count(got.out, "\n") != pods {
+		t.Errorf("got %d pods in the namespace default, want %d", strings.Count(got.out, "\n"), pods)
+	}
+	offered := r.mustRun(t, "__complete", "explain", "--kubeconfig", reader, "-n", "shop", "deployment/")
+	if want := "deployment/web\n"; !strings.HasPrefix(offered.out, want) {
+		t.Errorf("got completions %q, want %q", offered.out, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
@@ -56,7 +57,8 @@ What was read from a cluster (objects with a UID) is applied as it is.`,
 			if len(o.files) == 0 {
 				return usagef("-f is required: what to apply")
 			}
-			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error { return o.run(ctx, s, cl) })
+			err := o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error { return o.run(ctx, s, cl) })
+			return filesInstead(err, "apply", o.files)
 		},
 	}
 	fs := c.Flags()
@@ -67,6 +69,14 @@ What was read from a cluster (objects with a UID) is applied as it is.`,
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "print the count alone")
 	o.connection.addFlags(fs)
 	return c
+}
+
+// filesInstead has an error of a coordinator that keeps no objects say what to type.
+func filesInstead(err error, verb string, files []string) error {
+	if !client.NotKept(err) {
+		return err
+	}
+	return fmt.Errorf("objects are the API server's, and this coordinator keeps none: kubectl %s -f %s", verb, strings.Join(files, " -f "))
 }
 
 func (o *applyOptions) run(ctx context.Context, s Streams, cl *client.Client) error {

@@ -105,16 +105,25 @@ func (c *connection) open(s Streams) (cl *client.Client, end func(), err error) 
 	return cl, func() { cl.Close(); found() }, nil
 }
 
+// asksAPIServer tells that an API server is named, and no coordinator.
+func (c *connection) asksAPIServer(s Streams) (bool, error) {
+	if c.kubernetes.given() && len(c.addresses) > 0 {
+		return false, usagef("--address and --kubeconfig or --context: give one or the other")
+	}
+	return c.kubernetes.given() || s.isPlugin() && len(c.addresses) == 0, nil
+}
+
 // finder reads the Lease; nil: addresses are given.
 func (c *connection) finder(s Streams) (*holder.Finder, error) {
-	if c.kubernetes.given() && len(c.addresses) > 0 {
-		return nil, usagef("--address and --kubeconfig or --context: give one or the other")
+	asked, err := c.asksAPIServer(s)
+	if err != nil {
+		return nil, err
 	}
 	namespace, name, ok := strings.Cut(c.lease, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return nil, usagef("--lease: %q is not NAMESPACE/NAME", c.lease)
 	}
-	if !c.kubernetes.given() && (!s.isPlugin() || len(c.addresses) > 0) {
+	if !asked {
 		return nil, nil
 	}
 	config, err := c.kubernetes.rest()

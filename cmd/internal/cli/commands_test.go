@@ -36,11 +36,24 @@ type memory struct {
 	applies int
 	failAt  int // the Apply that is refused; 0: none
 	sizes   []int
+	notKept bool // an API server keeps the objects
+}
+
+// refused is what a coordinator says that keeps no objects.
+func (m *memory) refused() error {
+	if !m.notKept {
+		return nil
+	}
+	s, err := status.New(codes.FailedPrecondition, "objects are the API server's").WithDetails(&pb.NotKept{})
+	return cmp.Or(err, s.Err())
 }
 
 func key(r *pb.ObjectRef) string { return r.GetKind() + "/" + r.GetNamespace() + "/" + r.GetName() }
 
 func (m *memory) Apply(_ context.Context, q *pb.ApplyRequest) (*pb.ApplyResponse, error) {
+	if err := m.refused(); err != nil {
+		return nil, err
+	}
 	if m.applies++; m.applies == m.failAt {
 		return nil, status.Error(codes.InvalidArgument, "the store is full")
 	}
@@ -78,6 +91,9 @@ func (m *memory) stored(o *pb.Object) (*pb.Object, error) {
 }
 
 func (m *memory) Delete(_ context.Context, q *pb.DeleteRequest) (*pb.DeleteResponse, error) {
+	if err := m.refused(); err != nil {
+		return nil, err
+	}
 	answer := &pb.DeleteResponse{}
 	for _, r := range q.GetRefs() {
 		answer.Deleted = append(answer.Deleted, m.objects[key(r)] != nil)
@@ -87,6 +103,9 @@ func (m *memory) Delete(_ context.Context, q *pb.DeleteRequest) (*pb.DeleteRespo
 }
 
 func (m *memory) ListObjects(_ context.Context, q *pb.ListObjectsRequest) (*pb.ListObjectsResponse, error) {
+	if err := m.refused(); err != nil {
+		return nil, err
+	}
 	answer := &pb.ListObjectsResponse{Revision: 1}
 	for _, k := range slices.Sorted(maps.Keys(m.objects)) {
 		r := m.objects[k].GetRef()
@@ -196,7 +215,7 @@ func (m *memory) ListPending(_ context.Context, q *pb.ListPendingRequest) (*pb.L
 	}
 	out := &pb.ListPendingResponse{Nodes: 52}
 	for _, g := range all {
-		if q.GetNamespace() == "" || q.GetNamespace() == g.Namespace {
+		if (q.GetNamespace() == "" || q.GetNamespace() == g.Namespace) && (q.GetLabelSelector() == "" || q.GetLabelSelector() == "app="+g.Name) {
 			out.Groups = append(out.Groups, g)
 			out.Pods += g.Pods
 		}

@@ -48,9 +48,13 @@ StatefulSet stay, as in Kubernetes, unless its retention policy says otherwise.`
 			if err != nil {
 				return err
 			}
-			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
+			err = o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
 				return o.run(ctx, s, cl, args)
 			})
+			if len(o.files) > 0 {
+				return filesInstead(err, "delete", o.files)
+			}
+			return o.instead(err, "delete", args)
 		},
 	}
 	fs := c.Flags()

@@ -16,8 +16,8 @@ import (
 
 type explainOptions struct {
 	connection
+	listing   // of which --output is a flag
 	namespace string
-	output    string
 	top       uint32
 	allNodes  bool
 	nodes     []string
@@ -46,8 +46,12 @@ the question on to the leader.`,
   shardsched explain pod web-1 -n shop --node n17 --node n18
   shardsched explain deployment/web -n shop
   shardsched explain node n17`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeSubjects(s, &o.connection, &o.namespace),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.parse(); err != nil {
+				return err
+			}
 			x, err := o.subject(args)
 			if err != nil {
 				return err
@@ -62,12 +66,35 @@ the question on to the leader.`,
 	}
 	fs := c.Flags()
 	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pod, where its name has none")
-	fs.StringVarP(&o.output, "output", "o", "", "form of the answer: json, yaml; empty: text")
+	fs.StringVarP(&o.output, "output", "o", "", "form of the answer: json, yaml, jsonpath=TEMPLATE; empty: text")
 	fs.Uint32Var(&o.top, "top", 5, "nodes to show")
 	fs.StringArrayVar(&o.nodes, "node", nil, "tell what becomes of the pod on the node of that `NAME`; repeatable")
 	fs.BoolVar(&o.allNodes, "nodes", false, "tell what becomes of the pod on every node")
 	o.connection.addFlags(fs)
+	c.SetFlagErrorFunc(explainsOne)
+	completeNamespaces(c, s, &o.connection)
+	completeNodes(c, s, &o.connection)
 	return c
+}
+
+// explainsOne refuses the flags of commands that list things.
+func explainsOne(c *cobra.Command, err error) error {
+	hint := ""
+	for _, flag := range []string{"'l' in ", "'A' in ", "'w' in ", "--selector", "--field-selector", "--all-namespaces", "--watch", "--no-headers",
+		"--sort-by"} {
+		if strings.Contains(err.Error(), flag) {
+			hint = ": explain is about what it names; get, top and pending list things"
+		}
+	}
+	return usagef("%w%s\nSee '%s --help'.", err, hint, c.CommandPath())
+}
+
+func (o *explainOptions) parse() error {
+	form, _, _ := strings.Cut(o.output, "=")
+	if err := oneOf("output", form, "", "json", "yaml", "jsonpath"); err != nil {
+		return err
+	}
+	return o.listing.parse()
 }
 
 // subject is what is explained. kind is Pod, Node or that of a workload.
@@ -101,9 +128,6 @@ func explained(word string) string {
 // subject reads "KIND NAME", "KIND/NAME", each with NAMESPACE/ before the name or without, "KIND KIND/NAME" and "NAMESPACE/NAME", which
 // is a pod.
 func (o *explainOptions) subject(args []string) (x subject, err error) {
-	if err := oneOf("output", o.output, "", "json", "yaml"); err != nil {
-		return x, err
-	}
 	x.kind = client.KindPod
 	word := args[len(args)-1]
 	if len(args) == 2 {
@@ -144,8 +168,8 @@ func (o *explainOptions) run(ctx context.Context, s Streams, cl *client.Client, 
 	if err != nil {
 		return fmt.Errorf("explain %s: %w", x, err)
 	}
-	if o.output != "" {
-		return printMessage(s.Out, o.output, answer)
+	if done, err := o.whole(s.Out, answer); done {
+		return err
 	}
 	return renderExplanation(s.Out, cmp.Or(answer.GetPod(), x.namespace+"/"+x.name), answer)
 }

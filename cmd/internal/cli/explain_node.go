@@ -49,8 +49,8 @@ func (o *explainOptions) runNode(ctx context.Context, s Streams, cl *client.Clie
 			return fmt.Errorf("explain pod %s on node %s: %w", fits[i].Example, name, err)
 		}
 	}
-	if o.output != "" {
-		return printNode(s.Out, o.output, node, fits)
+	if o.form != "" {
+		return o.printNode(s.Out, node, fits)
 	}
 	return renderNode(s.Out, node, fits, left)
 }
@@ -110,15 +110,16 @@ func (x *nodeFit) try(ctx context.Context, cl *client.Client, node string) error
 	return nil
 }
 
-func printNode(w io.Writer, output string, node *pb.ExplainNodeResponse, fits []nodeFit) error {
+func (o *explainOptions) printNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodeFit) error {
 	raw, err := plainjson.Marshal(node)
 	if err != nil {
 		return err
 	}
-	return printObject(w, output, struct {
+	_, err = o.whole(w, struct {
 		Node json.RawMessage `json:"node"`
 		Fits []nodeFit       `json:"fits"`
 	}{raw, append([]nodeFit{}, fits...)})
+	return err
 }
 
 func renderNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodeFit, left int) error {

@@ -28,6 +28,7 @@ type getOptions struct {
 	scope
 	listing
 	watch bool
+	every time.Duration // of what is asked for again and again
 	now   func() time.Time
 }
 
@@ -46,7 +47,7 @@ func (x scope) of(kind string) string {
 }
 
 func newGetCommand(s Streams) *cobra.Command {
-	o := getOptions{now: time.Now}
+	o := getOptions{now: time.Now, every: watchEvery}
 	c := &cobra.Command{
 		Use:     "get (KIND [NAME…] | KIND/NAME…)",
 		GroupID: groupClient,
@@ -79,16 +80,17 @@ knows. Objects come in pages of 500, and are printed as they come unless sorted.
 			if err := o.validate(args[0], args[1:]); err != nil {
 				return err
 			}
-			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
+			err = o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
 				return o.run(ctx, s, cl, args[0], args[1:])
 			})
+			return o.instead(err, "get", args)
 		},
 	}
 	fs := c.Flags()
 	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods, claims, services …")
 	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
 	o.listing.addFlags(fs)
-	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes (not of devices, workers and shards)")
+	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes; devices, workers and shards are asked for every 2s")
 	o.connection.addFlags(fs)
 	completeNamespaces(c, s, &o.connection)
 	return c
@@ -147,9 +149,6 @@ func (o *getOptions) validate(word string, names []string) error {
 	case "device", "devices", "worker", "workers", "shard", "shards":
 	default:
 		return unknownKind(word)
-	}
-	if o.watch {
-		return usagef("%s: --watch is for objects", word)
 	}
 	return nil
 }
@@ -224,6 +223,23 @@ func (o *getOptions) where(kind string) string {
 	return ""
 }
 
+// instead has an error of a coordinator that keeps no objects say what to type.
+func (x scope) instead(err error, verb string, args []string) error {
+	if !client.NotKept(err) {
+		return err
+	}
+	kind, _ := kindOf(args[0])
+	words := append([]string{"kubectl", verb, objects.Kind(kind).Plural()}, args[1:]...)
+	switch {
+	case !objects.Kind(kind).Namespaced():
+	case x.all:
+		words = append(words, "-A")
+	default:
+		words = append(words, "-n", x.namespace)
+	}
+	return fmt.Errorf("%s are the API server's, and this coordinator keeps none: %s", objects.Kind(kind).Plural(), strings.Join(words, " "))
+}
+
 // list reads all of a kind, or those named, each of which must be there.
 func (o *getOptions) list(ctx context.Context, cl *client.Client, kind string, names []string) ([]runtime.Object, uint64, error) {
 	if len(names) == 0 {
@@ -282,31 +298,12 @@ func (o *getOptions) follow(ctx context.Context, cl *client.Client, p *objectPri
 	}
 }
 
+// workers shows those of the ids; of none, all.
 func (o *getOptions) workers(ctx context.Context, s Streams, cl *client.Client, ids []string) error {
-	var answer *pb.ListWorkersResponse
-	err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
-		answer, err = c.ListWorkers(ctx, &pb.ListWorkersRequest{})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("list workers: %w", err)
-	}
-	if len(ids) > 0 {
-		answer.Workers = slices.DeleteFunc(answer.GetWorkers(), func(w *pb.WorkerStatus) bool { return !slices.Contains(ids, w.GetId()) })
-	}
-	if answer.Workers, err = choose(&o.listing, answer.GetWorkers(), nil); err != nil {
-		return err
-	}
-	headers := []string{"ID", "ADDRESS", "CORES", "SHARDS", "REQUESTS", "FAILURES", "BUSY"}
-	if o.form == "wide" {
-		headers = append(headers, "CLASSES", "ROWS", "SNAPSHOTS", "VERSION", "QUARANTINE")
-	}
-	empty := "No workers: the coordinator evaluates by itself."
-	if len(ids) > 0 || o.selects() {
-		empty = "No workers found."
-	}
-	return things(&o.listing, s, answer, answer.GetWorkers(), empty, func(w *pb.WorkerStatus) string { return "worker/" + w.GetId() }, headers,
-		func(w *pb.WorkerStatus) []string {
+	v := &view[*pb.WorkerStatus]{
+		name:    func(w *pb.WorkerStatus) string { return "worker/" + w.GetId() },
+		headers: []string{"ID", "ADDRESS", "CORES", "SHARDS", "REQUESTS", "FAILURES", "BUSY"},
+		row: func(w *pb.WorkerStatus) []string {
 			row := []string{w.GetId(), w.GetAddress(), fmt.Sprint(w.GetCores()), fmt.Sprint(w.GetShards()),
 				fmt.Sprint(w.GetRequests()), fmt.Sprint(w.GetFailures()), w.GetBusy().AsDuration().Round(time.Millisecond).String()}
 			if o.form == "wide" {
@@ -314,31 +311,59 @@ func (o *getOptions) workers(ctx context.Context, s Streams, cl *client.Client, 
 					quarantine(w))
 			}
 			return row
+		},
+		empty: "No workers: the coordinator evaluates by itself.",
+	}
+	if o.form == "wide" {
+		v.headers = append(v.headers, "CLASSES", "ROWS", "SNAPSHOTS", "VERSION", "QUARANTINE")
+	}
+	if len(ids) > 0 || o.selects() {
+		v.empty = "No workers found."
+	}
+	return display(ctx, o, s, v, func() (any, []*pb.WorkerStatus, error) {
+		var answer *pb.ListWorkersResponse
+		err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
+			answer, err = c.ListWorkers(ctx, &pb.ListWorkersRequest{})
+			return err
 		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("list workers: %w", err)
+		}
+		if len(ids) > 0 {
+			answer.Workers = slices.DeleteFunc(answer.GetWorkers(), func(w *pb.WorkerStatus) bool { return !slices.Contains(ids, w.GetId()) })
+		}
+		answer.Workers, err = choose(&o.listing, answer.GetWorkers(), nil)
+		return answer, answer.GetWorkers(), err
+	})
 }
 
+// shards shows those of the numbers; of none, all.
 func (o *getOptions) shards(ctx context.Context, s Streams, cl *client.Client, numbers []string) error {
-	var answer *pb.ListShardsResponse
-	err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
-		answer, err = c.ListShards(ctx, &pb.ListShardsRequest{})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("list shards: %w", err)
-	}
-	if len(numbers) > 0 {
-		answer.Shards = slices.DeleteFunc(answer.GetShards(),
-			func(x *pb.ShardStatus) bool { return !slices.Contains(numbers, fmt.Sprint(x.GetShard())) })
-	}
-	if answer.Shards, err = choose(&o.listing, answer.GetShards(), nil); err != nil {
-		return err
-	}
-	return things(&o.listing, s, answer, answer.GetShards(), "No shards found.",
-		func(x *pb.ShardStatus) string { return fmt.Sprint("shard/", x.GetShard()) },
-		[]string{"SHARD", "NODES", "GENERATION", "WORKERS"}, func(x *pb.ShardStatus) []string {
+	v := &view[*pb.ShardStatus]{
+		name:    func(x *pb.ShardStatus) string { return fmt.Sprint("shard/", x.GetShard()) },
+		headers: []string{"SHARD", "NODES", "GENERATION", "WORKERS"},
+		row: func(x *pb.ShardStatus) []string {
 			return []string{fmt.Sprint(x.GetShard()), fmt.Sprint(x.GetNodes()), fmt.Sprint(x.GetGeneration()),
 				cmp.Or(strings.Join(x.GetWorkers(), ","), "(coordinator)")}
+		},
+		empty: "No shards found.",
+	}
+	return display(ctx, o, s, v, func() (any, []*pb.ShardStatus, error) {
+		var answer *pb.ListShardsResponse
+		err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
+			answer, err = c.ListShards(ctx, &pb.ListShardsRequest{})
+			return err
 		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("list shards: %w", err)
+		}
+		if len(numbers) > 0 {
+			answer.Shards = slices.DeleteFunc(answer.GetShards(),
+				func(x *pb.ShardStatus) bool { return !slices.Contains(numbers, fmt.Sprint(x.GetShard())) })
+		}
+		answer.Shards, err = choose(&o.listing, answer.GetShards(), nil)
+		return answer, answer.GetShards(), err
+	})
 }
 
 // printMessage writes a message as json or yaml.

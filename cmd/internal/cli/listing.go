@@ -383,62 +383,102 @@ func (l *listing) printTemplate(out io.Writer, x any) error {
 	if err != nil {
 		return err
 	}
-	return l.executeTemplate(out, t)
-}
-
-func (l *listing) executeTemplate(out io.Writer, t any) error {
 	if err := l.template.Execute(out, t); err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
 	return nil
 }
 
-// things writes an answer of what are no objects: messages, or structures of ours. all is the whole answer, for json and yaml;
-// empty says that there is nothing.
-func things[T any](l *listing, s Streams, all any, list []T, empty string, name func(T) string, headers []string,
-	row func(T) []string) error {
+// view is how things that are no objects are shown: messages, or structures of ours.
+type view[T any] struct {
+	name    func(T) string // as -o name prints it; no two have the same
+	headers []string
+	row     func(T) []string
+	empty   string // says that there is nothing
+}
+
+// things writes an answer. all is the whole, for json, yaml and jsonpath; list is what it lists.
+func things[T any](l *listing, s Streams, all any, list []T, v *view[T]) error {
+	if done, err := l.whole(s.Out, all); done {
+		return err
+	}
+	if len(list) == 0 && l.form != "name" {
+		_, err := fmt.Fprintln(s.Err, v.empty)
+		return err
+	}
+	t := newPrinted(l, v)
+	var rows []cells
+	for _, x := range list {
+		r, err := t.cells(x)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, r)
+	}
+	return t.print(s.Out, rows...)
+}
+
+// whole writes an answer as one document, where that is asked for.
+func (l *listing) whole(out io.Writer, answer any) (done bool, err error) {
 	switch l.form {
 	case "json", "yaml":
-		if m, is := all.(proto.Message); is {
-			return printMessage(s.Out, l.form, m)
+		if m, is := answer.(proto.Message); is {
+			return true, printMessage(out, l.form, m)
 		}
-		return printObject(s.Out, l.form, all)
+		return true, printObject(out, l.form, answer)
+	case "jsonpath":
+		return true, l.printTemplate(out, answer)
+	}
+	return false, nil
+}
+
+// cells are how a thing is shown: a row of a table, or one text.
+type cells []string
+
+// printed is a list of things that is written row by row.
+type printed[T any] struct {
+	l     *listing
+	v     *view[T]
+	table *table
+}
+
+func newPrinted[T any](l *listing, v *view[T]) *printed[T] { return &printed[T]{l: l, v: v} }
+
+func (p *printed[T]) cells(x T) (cells, error) {
+	switch p.l.form {
 	case "name":
-		for _, x := range list {
-			if _, err := fmt.Fprintln(s.Out, name(x)); err != nil {
+		return cells{p.v.name(x) + "\n"}, nil
+	case "custom-columns":
+		return p.l.pathRow(x)
+	case "", "wide":
+		return p.v.row(x), nil
+	}
+	var b strings.Builder
+	_, err := p.l.whole(&b, x)
+	return cells{b.String()}, err
+}
+
+func (p *printed[T]) print(out io.Writer, rows ...cells) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	switch {
+	case p.l.isTable() && p.table == nil:
+		p.table = p.l.newTable(out, p.v.headers...)
+	case p.l.form == "custom-columns" && p.table == nil:
+		p.table = p.l.pathTable(out)
+	}
+	if p.table == nil {
+		for _, r := range rows {
+			if _, err := io.WriteString(out, r[0]); err != nil {
 				return err
 			}
 		}
 		return nil
-	case "jsonpath":
-		items := make([]any, 0, len(list))
-		for _, x := range list {
-			t, err := tree(x)
-			if err != nil {
-				return err
-			}
-			items = append(items, t)
-		}
-		return l.executeTemplate(s.Out, map[string]any{"items": items})
 	}
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(s.Err, empty)
-		return err
+	lines := make([][]string, 0, len(rows))
+	for _, r := range rows {
+		lines = append(lines, r)
 	}
-	t := l.newTable(s.Out, headers...)
-	if l.form == "custom-columns" {
-		t = l.pathTable(s.Out)
-	}
-	rows := make([][]string, 0, len(list))
-	for _, x := range list {
-		r := row(x)
-		if l.form == "custom-columns" {
-			var err error
-			if r, err = l.pathRow(x); err != nil {
-				return err
-			}
-		}
-		rows = append(rows, r)
-	}
-	return t.print(rows...)
+	return p.table.print(lines...)
 }

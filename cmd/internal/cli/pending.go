@@ -10,27 +10,25 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// pendingEvery is how often `pending --watch` asks.
-const pendingEvery = 2 * time.Second
-
 type pendingOptions struct {
 	connection
 	scope
-	by     string
-	output string
-	watch  bool
-	every  time.Duration
-	now    func() time.Time
+	listing
+	by    string
+	watch bool
+	every time.Duration
+	now   func() time.Time
 }
 
 func newPendingCommand(s Streams) *cobra.Command {
-	o := pendingOptions{every: pendingEvery, now: time.Now}
+	o := pendingOptions{every: watchEvery, now: time.Now}
 	c := &cobra.Command{
 		Use:     "pending",
 		GroupID: groupClient,
@@ -38,20 +36,25 @@ func newPendingCommand(s Streams) *cobra.Command {
 		Long: `Tell why pods wait: each cause in words, how many pods of how many workloads it
 keeps, since when the oldest of them waits, and what would help. The causes are those
 of each pod's last attempt, held against what all nodes have; explain tells about one
-pod node by node. Any coordinator may be asked, also where the API server keeps the pods.`,
+pod node by node. Any coordinator may be asked, also where the API server keeps the pods.
+
+What -o json, yaml, custom-columns and jsonpath print, and fields are selected and
+sorted by, are groups: the pods of a workload that wait for the same (kind, namespace,
+name, pods, oldest, example, causes). -o name prints the workloads for explain.`,
 		Example: `  shardsched pending
   shardsched pending -n shop --by workload
+  shardsched pending -l app=web --sort-by .oldest
+  shardsched pending -o name | xargs -n 1 shardsched explain
   shardsched pending --watch`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("pending tells of all pods that wait, or of those that -n and -l choose: \"explain %s\" tells of one", strings.Join(args, " "))
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("output", o.output, "", "json", "yaml"); err != nil {
+			if err := o.validate(c.Flags().Changed("by")); err != nil {
 				return err
-			}
-			if err := oneOf("by", o.by, "reason", "workload", "namespace"); err != nil {
-				return err
-			}
-			if o.all && o.namespace != "" {
-				return usagef("--namespace and --all-namespaces exclude each other")
 			}
 			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
 				return o.run(ctx, s, cl)
@@ -62,10 +65,37 @@ pod node by node. Any coordinator may be asked, also where the API server keeps 
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "pods of that namespace; empty: of all")
 	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "pods of all namespaces, as without --namespace")
 	fs.StringVar(&o.by, "by", "reason", "a row for each reason, workload or namespace")
-	fs.StringVarP(&o.output, "output", "o", "", "form of the answer: json, yaml; empty: a table")
+	o.listing.addFlags(fs)
+	fs.Lookup("output").Usage = "form of the answer: name, json, yaml, jsonpath=TEMPLATE, custom-columns=HEADER:PATH,…; empty: a table"
+	fs.Lookup("selector").Usage = "only pods with these labels, such as app=web,tier!=cache"
+	fs.Lookup("field-selector").Usage = "only groups with these fields, such as kind=Deployment"
+	fs.Lookup("sort-by").Usage = "sort by a field of groups, such as .oldest; without it by the number of pods, the most first"
 	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with each that differs")
 	o.connection.addFlags(fs)
+	completeNamespaces(c, s, &o.connection)
+	completeWords(c, "by", pendingRows...)
 	return c
+}
+
+// pendingRows are what a row of the table can be of.
+var pendingRows = []string{"reason", "workload", "namespace"}
+
+func (o *pendingOptions) validate(by bool) error {
+	if err := o.listing.parse(); err != nil {
+		return err
+	}
+	if err := oneOf("by", o.by, pendingRows...); err != nil {
+		return err
+	}
+	switch {
+	case o.form == "wide":
+		return usagef("--output: \"wide\" shows nothing more")
+	case by && o.form != "":
+		return usagef("--by is about the rows of the table, and --output %s shows none", o.form)
+	case o.all && o.namespace != "":
+		return usagef("--namespace and --all-namespaces exclude each other")
+	}
+	return nil
 }
 
 func (o *pendingOptions) run(ctx context.Context, s Streams, cl *client.Client) error {
@@ -73,7 +103,7 @@ func (o *pendingOptions) run(ctx context.Context, s Streams, cl *client.Client) 
 	for {
 		var answer *pb.ListPendingResponse
 		err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
-			answer, err = c.ListPending(ctx, &pb.ListPendingRequest{Namespace: o.namespace})
+			answer, err = c.ListPending(ctx, &pb.ListPendingRequest{Namespace: o.namespace, LabelSelector: o.selector})
 			return err
 		})
 		if err != nil {
@@ -105,16 +135,57 @@ func (o *pendingOptions) run(ctx context.Context, s Streams, cl *client.Client) 
 }
 
 func (o *pendingOptions) render(answer *pb.ListPendingResponse) (string, error) {
+	groups := o.listing
+	groups.selector, groups.labels = "", labels.Everything() // it was about the pods
+	var err error
+	if answer.Groups, err = choose(&groups, answer.GetGroups(), nil); err != nil {
+		return "", err
+	}
+	if o.fieldSelector != "" {
+		answer.Pods = 0
+		for _, g := range answer.GetGroups() {
+			answer.Pods += g.GetPods()
+		}
+	}
 	b := &strings.Builder{}
-	if o.output != "" {
-		err := printMessage(b, o.output, answer)
+	if done, err := groups.whole(b, answer); done {
 		return b.String(), err
 	}
-	if answer.GetPods() == 0 {
-		return "No pod is pending.\n", nil
+	switch {
+	case o.form == "name":
+		for _, name := range pendingNames(answer.GetGroups()) {
+			fmt.Fprintln(b, name)
+		}
+	case o.form == "custom-columns":
+		err = things(&groups, Streams{Out: b, Err: b}, answer, answer.GetGroups(), &view[*pb.PendingGroup]{empty: strings.TrimSpace(o.none())})
+	case answer.GetPods() == 0:
+		b.WriteString(o.none())
+	default:
+		err = o.table(b, answer)
 	}
-	err := o.table(b, answer)
 	return b.String(), err
+}
+
+// none says that no pod waits, of those that are asked for.
+func (o *pendingOptions) none() string {
+	if o.namespace != "" || o.selects() {
+		return "No such pod is pending.\n"
+	}
+	return "No pod is pending.\n"
+}
+
+// pendingNames are the workloads, each once, as explain takes them; of groups of several workloads the oldest pod.
+func pendingNames(groups []*pb.PendingGroup) (names []string) {
+	for _, g := range groups {
+		name := strings.Join([]string{strings.ToLower(g.GetKind()), g.GetNamespace(), g.GetName()}, "/")
+		if g.GetKind() == "" {
+			name = "pod/" + g.GetExample()
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // pendingRow is the groups of one row: those of a cause, a workload or a namespace.
@@ -145,7 +216,9 @@ func (o *pendingOptions) table(w io.Writer, answer *pb.ListPendingResponse) erro
 		}
 		r.add(g)
 	}
-	slices.SortStableFunc(rows, func(a, b *pendingRow) int { return cmp.Compare(b.pods, a.pods) })
+	if o.order == nil {
+		slices.SortStableFunc(rows, func(a, b *pendingRow) int { return cmp.Compare(b.pods, a.pods) })
+	}
 	headers := []string{"CAUSE", "PODS", "WORKLOADS", "OLDEST", "WOULD HELP"}
 	switch o.by {
 	case "workload":
@@ -166,7 +239,7 @@ func (o *pendingOptions) table(w io.Writer, answer *pb.ListPendingResponse) erro
 			cells = append(cells, []string{r.causeText(), pods, r.workloadsText(), age, helpText(main.GetCauses())})
 		}
 	}
-	if err := newTable(w, headers...).print(cells...); err != nil {
+	if err := o.newTable(w, headers...).print(cells...); err != nil {
 		return err
 	}
 	if n := answer.GetPodsLeftOut(); n > 0 {

@@ -10,13 +10,16 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-func pendingTable(t *testing.T, by, namespace string) string {
+func pendingTable(t *testing.T, by, namespace string, more listing) string {
 	t.Helper()
 	answer, err := (&memory{}).ListPending(t.Context(), &pb.ListPendingRequest{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := pendingOptions{by: by, now: func() time.Time { return at(3600).AsTime() }}
+	o := pendingOptions{scope: scope{namespace: namespace}, listing: more, by: by, now: func() time.Time { return at(3600).AsTime() }}
+	if err := o.validate(true); err != nil {
+		t.Fatal(err)
+	}
 	text, err := o.render(answer)
 	if err != nil {
 		t.Fatal(err)
@@ -25,26 +28,34 @@ func pendingTable(t *testing.T, by, namespace string) string {
 }
 
 func TestPendingPodsAreTold(t *testing.T) {
-	for name, x := range map[string]struct{ by, namespace, want string }{
-		"by reason": {"reason", "", `
+	for name, x := range map[string]struct {
+		by, namespace string
+		want          string
+		more          listing
+	}{
+		"by reason": {by: "reason", want: `
 CAUSE                                                                             PODS   WORKLOADS   OLDEST   WOULD HELP
 cpu: full on every node that is big enough; taint x:NoSchedule is not tolerated   43     2           60m      more such nodes; or a toleration
 no node has label disk=ssd (disk=hdd on 12)                                       3      2           59m      label a node
 `},
-		"by workload": {"workload", "shop", `
+		"by workload": {by: "workload", namespace: "shop", want: `
 WORKLOAD              PODS   OLDEST   CAUSE                                                                                                   WOULD HELP
 Deployment shop/web   42     60m      cpu: full on every node that is big enough (39 nodes); taint x:NoSchedule is not tolerated and 1 more   more such nodes; or a toleration
 StatefulSet shop/db   3      59m      cpu: full on every node that is big enough (7 nodes); taint x:NoSchedule is not tolerated               more such nodes; or a toleration
 `},
-		"by namespace": {"namespace", "", `
+		"by namespace": {by: "namespace", want: `
 NAMESPACE   PODS   WORKLOADS     OLDEST   CAUSE
 shop        45     2             60m      cpu: full on every node that is big enough (39 nodes); taint x:NoSchedule is not tolerated and 1 more
 lab         1      Pod lab/one   58m      no node has label disk=ssd (disk=hdd on 12)
 `},
-		"nothing": {"reason", "empty", "\nNo pod is pending.\n"},
+		"nothing": {by: "reason", namespace: "empty", want: "\nNo such pod is pending.\n"},
+		"sorted, and without headers": {by: "namespace", more: listing{noHeaders: true, sortBy: ".pods"}, want: `
+lab    1    Pod lab/one   58m   no node has label disk=ssd (disk=hdd on 12)
+shop   45   2             60m   no node has label disk=ssd (disk=hdd on 12) and 1 more
+`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := pendingTable(t, x.by, x.namespace); got != strings.TrimPrefix(x.want, "\n") {
+			if got := pendingTable(t, x.by, x.namespace, x.more); got != strings.TrimPrefix(x.want, "\n") {
 				t.Errorf("got\n%s\nwant%s", got, x.want)
 			}
 		})
@@ -67,6 +78,9 @@ func TestPendingPrintsWhatIsDocumented(t *testing.T) {
 	const full, disk = "cpu: full on every node that is big enough", "no node has label disk=ssd"
 	const more, label = "more such nodes, pods that leave, or a higher priority", "label a node, or change the pod's selector or affinity"
 	o := pendingOptions{by: "reason", now: func() time.Time { return at(3600).AsTime() }}
+	if err := o.validate(false); err != nil {
+		t.Fatal(err)
+	}
 	got, err := o.render(&pb.ListPendingResponse{Pods: 50, Groups: []*pb.PendingGroup{
 		group(40, 130, "Deployment", "web", "NodeResourcesFit", full, "39 nodes", more),
 		group(3, 60, "StatefulSet", "queue", "NodeResourcesFit", full, "39 nodes", more),

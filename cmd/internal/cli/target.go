@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"context"
 	"os"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
@@ -74,9 +69,14 @@ func unknownKind(word string) error {
 	}
 	switch strings.ToLower(word) {
 	case "deploy", "deployment", "deployments":
-		return usagef("deployments are kept as the replicasets that they stand for: get rs")
+		return usagef("deployments are kept as the replicasets that they stand for: get rs (by an API server as they are: kubectl get deployments)")
 	case "ds", "daemonset", "daemonsets", "job", "jobs", "cj", "cronjob", "cronjobs":
-		return usagef("daemonsets, jobs and cronjobs are kept as the pods that they stand for: get pods")
+		return usagef("daemonsets, jobs and cronjobs are kept as the pods that they stand for: get pods (by an API server as they are: kubectl get %s)", word)
+	case "all":
+		return usagef("name a kind: there is no \"all\"")
+	}
+	if strings.Contains(word, ",") {
+		return usagef("%q: name one kind at a time", word)
 	}
 	return usagef("%q is not a kind that is kept (see --help), devices, workers or shards", word)
 }
@@ -101,60 +101,4 @@ func onlyFiles(c *cobra.Command, args []string) error {
 		return usagef("%s takes files with -f: did you mean -f %s?", c.Name(), args[0])
 	}
 	return cobra.NoArgs(c, args)
-}
-
-// completionPatience is how long somebody who presses the tabulator waits for a coordinator.
-const completionPatience = time.Second
-
-// completedNames is how many names are offered at the most.
-const completedNames = 500
-
-// completeObjects offers kinds, then the names of what is there.
-func completeObjects(s Streams, conn *connection, where *scope, kinds []string) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return namesThere(c.Context(), s, conn, where, args[0], args[1:]), cobra.ShellCompDirectiveNoFileComp
-		}
-		if word, _, joined := strings.Cut(begun, "/"); joined {
-			found := namesThere(c.Context(), s, conn, where, word, nil)
-			for i := range found {
-				found[i] = word + "/" + found[i]
-			}
-			return found, cobra.ShellCompDirectiveNoFileComp
-		}
-		return kinds, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeNamespaces offers the namespaces that are there for --namespace.
-func completeNamespaces(c *cobra.Command, s Streams, conn *connection) {
-	err := c.RegisterFlagCompletionFunc("namespace", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return namesThere(c.Context(), s, conn, &scope{all: true}, client.KindNamespace, nil), cobra.ShellCompDirectiveNoFileComp
-	})
-	if err != nil {
-		panic(err) // the command has no such flag
-	}
-}
-
-// namesThere are those of the objects of a kind, but for those that are named already; without an answer there are none.
-func namesThere(ctx context.Context, s Streams, conn *connection, where *scope, word string, named []string) (found []string) {
-	kind, ok := kindOf(strings.ToLower(word))
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionPatience)
-	defer cancel()
-	err := conn.with(ctx, s, func(ctx context.Context, cl *client.Client) error {
-		all, err := cl.Some(ctx, kind, where.of(kind), completedNames)
-		for _, obj := range all {
-			if name := obj.(metav1.Object).GetName(); !slices.Contains(named, name) {
-				found = append(found, name)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return nil // who types is not to be told in the middle of a line
-	}
-	return found
 }

@@ -10,9 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
@@ -30,11 +30,13 @@ func newTopCommand(s Streams) *cobra.Command {
 		GroupID: groupClient,
 		Short:   "Show what is requested on nodes, and by pods",
 		Long: `Show what is requested on nodes, of what they have, and what pods request, the most
-first. It is what is scheduled by: what is used nobody measures here. It asks for all
-nodes and pods, which a coordinator keeps where there is no API server.`,
+first. It is what is scheduled by: what is used nobody measures here. With --kubeconfig
+or --context, and as kubectl's plugin, it asks the API server for nodes and pods, which
+the user must be let list; else a coordinator that keeps them.`,
 		Example: `  shardsched top nodes
   shardsched top nodes --sort-by memory
   shardsched top pods -A -l app=web
+  shardsched top nodes --kubeconfig view.conf
   shardsched top pods --no-headers -o json`,
 		ValidArgsFunction: completeObjects(s, &o.connection, &o.scope, []string{"nodes", "pods"}),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -48,7 +50,7 @@ nodes and pods, which a coordinator keeps where there is no API server.`,
 			if err := o.validate(args); err != nil {
 				return err
 			}
-			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error { return o.run(ctx, s, cl, args) })
+			return o.run(c.Context(), s, args)
 		},
 	}
 	fs := c.Flags()
@@ -93,27 +95,58 @@ type use struct {
 	labels labels.Set
 }
 
-func (o *topOptions) run(ctx context.Context, s Streams, cl *client.Client, args []string) error {
+// source gives what is requested of the nodes, or by the pods of a namespace (empty: all), with the names; of none, of all.
+type source interface {
+	nodes(ctx context.Context, names []string) ([]use, error)
+	pods(ctx context.Context, namespace string, names []string) ([]use, error)
+}
+
+func (o *topOptions) run(ctx context.Context, s Streams, args []string) error {
 	kind, _ := kindOf(args[0])
-	namespace := ""
-	if kind == client.KindPod {
-		namespace = o.of(kind)
-	}
-	pods, err := cl.Pods(ctx, namespace)
-	if err != nil {
+	if asked, err := o.connection.asksAPIServer(s); err != nil {
 		return err
-	}
-	var all []use
-	if kind == client.KindPod {
-		all = usesOfPods(pods)
-	} else {
-		nodes, err := cl.Nodes(ctx)
+	} else if asked {
+		config, err := o.connection.kubernetes.rest()
 		if err != nil {
 			return err
 		}
-		all = usesOfNodes(nodes, pods)
+		from, err := newAPIServerSource(config, o.selector)
+		if err != nil {
+			return err
+		}
+		return o.show(ctx, s, from, kind, args[1:])
 	}
-	if all, err = named(all, kind, args[1:]); err != nil {
+	err := o.connection.with(ctx, s, func(ctx context.Context, cl *client.Client) error {
+		return o.show(ctx, s, coordinatorSource{cl}, kind, args[1:])
+	})
+	if client.NotKept(err) {
+		return fmt.Errorf("%s are the API server's, and this coordinator keeps none: name the API server with --kubeconfig or --context, "+
+			"and it is asked", objects.Kind(kind).Plural())
+	}
+	return err
+}
+
+func (o *topOptions) show(ctx context.Context, s Streams, from source, kind string, names []string) error {
+	var all []use
+	var err error
+	v := &view[use]{
+		name:    func(u use) string { return objects.Kind(kind).Singular() + "/" + u.Name },
+		headers: []string{"NAME", "CPU", "CPU%", "MEMORY", "MEMORY%", "PODS"}, row: nodeRow,
+		empty: "No " + objects.Kind(kind).Plural() + " found.",
+	}
+	if kind == client.KindNode {
+		all, err = from.nodes(ctx, names)
+	} else {
+		v.headers, v.row = []string{"NAME", "NODE", "CPU", "MEMORY", "OTHER REQUESTS"}, podRow
+		if o.all {
+			v.headers, v.row = append([]string{"NAMESPACE"}, v.headers...), func(u use) []string { return append([]string{u.Namespace}, podRow(u)...) }
+		}
+		all, err = from.pods(ctx, o.of(kind), names)
+	}
+	if err != nil {
+		return err
+	}
+	if all, err = named(all, kind, names); err != nil {
 		return err
 	}
 	if all, err = choose(&o.listing, all, func(u use) labels.Set { return u.labels }); err != nil {
@@ -122,60 +155,75 @@ func (o *topOptions) run(ctx context.Context, s Streams, cl *client.Client, args
 	if o.order == nil {
 		sortByCPU(all)
 	}
-	headers, row := []string{"NAME", "CPU", "CPU%", "MEMORY", "MEMORY%", "PODS"}, nodeRow
-	if kind == client.KindPod {
-		headers, row = []string{"NAME", "NODE", "CPU", "MEMORY", "OTHER REQUESTS"}, podRow
-		if o.all {
-			headers, row = append([]string{"NAMESPACE"}, headers...), func(u use) []string { return append([]string{u.Namespace}, podRow(u)...) }
-		}
-	}
-	answer := struct {
+	return things(&o.listing, s, struct {
 		Items []use `json:"items"`
-	}{all}
-	return things(&o.listing, s, answer, all, "No "+objects.Kind(kind).Plural()+" found.",
-		func(u use) string { return objects.Kind(kind).Singular() + "/" + u.Name }, headers, row)
+	}{all}, all, v)
+}
+
+// coordinatorSource is a coordinator that keeps nodes and pods.
+type coordinatorSource struct{ *client.Client }
+
+func (c coordinatorSource) nodes(ctx context.Context, _ []string) ([]use, error) {
+	pods, err := c.Pods(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	requested := requests{}
+	for _, p := range pods {
+		requested.add(p)
+	}
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]use, 0, len(nodes))
+	for _, n := range nodes {
+		all = append(all, requested.of(n))
+	}
+	return all, nil
+}
+
+func (c coordinatorSource) pods(ctx context.Context, namespace string, _ []string) ([]use, error) {
+	pods, err := c.Pods(ctx, namespace)
+	return usesOfPods(pods), err
 }
 
 // usesOfPods are those of pods that have not ended.
 func usesOfPods(pods []*v1.Pod) (all []use) {
 	for _, p := range pods {
 		if !objects.IsTerminal(p) {
-			all = append(all, use{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Requests: requestsOf(p), labels: p.Labels})
+			all = append(all, use{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Requests: compile.Requests(p), labels: p.Labels})
 		}
 	}
 	return all
 }
 
-func requestsOf(p *v1.Pod) v1.ResourceList {
-	return resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+// requests are what pods request of their nodes, by node.
+type requests map[string]v1.ResourceList
+
+// add counts a pod, which takes one of the pods that its node can have, too.
+func (r requests) add(p *v1.Pod) {
+	if p.Spec.NodeName == "" || objects.IsTerminal(p) {
+		return
+	}
+	sum := r[p.Spec.NodeName]
+	if sum == nil {
+		sum = v1.ResourceList{}
+		r[p.Spec.NodeName] = sum
+	}
+	add(sum, compile.Requests(p))
+	add(sum, v1.ResourceList{v1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)})
 }
 
-// usesOfNodes add up what pods request of their nodes. Each pod takes one of the pods that a node can have.
-func usesOfNodes(nodes []*v1.Node, pods []*v1.Pod) []use {
-	requested := map[string]v1.ResourceList{}
-	for _, p := range pods {
-		if p.Spec.NodeName == "" || objects.IsTerminal(p) {
-			continue
-		}
-		sum := requested[p.Spec.NodeName]
-		if sum == nil {
-			sum = v1.ResourceList{}
-			requested[p.Spec.NodeName] = sum
-		}
-		add(sum, requestsOf(p))
-		add(sum, v1.ResourceList{v1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)})
+// of is what is requested of a node.
+func (r requests) of(n *v1.Node) use {
+	u := use{Name: n.Name, Requests: v1.ResourceList{}, Allocatable: n.Status.Allocatable, labels: n.Labels}
+	for name := range n.Status.Allocatable {
+		u.Requests[name] = *resource.NewQuantity(0, resource.DecimalSI)
 	}
-	all := make([]use, 0, len(nodes))
-	for _, n := range nodes {
-		u := use{Name: n.Name, Requests: v1.ResourceList{}, Allocatable: n.Status.Allocatable, labels: n.Labels}
-		for name := range n.Status.Allocatable {
-			u.Requests[name] = *resource.NewQuantity(0, resource.DecimalSI)
-		}
-		add(u.Requests, requested[n.Name])
-		u.CPUPercent, u.MemoryPercent = percentOf(&u, v1.ResourceCPU), percentOf(&u, v1.ResourceMemory)
-		all = append(all, u)
-	}
-	return all
+	add(u.Requests, r[n.Name])
+	u.CPUPercent, u.MemoryPercent = percentOf(&u, v1.ResourceCPU), percentOf(&u, v1.ResourceMemory)
+	return u
 }
 
 func add(sum, more v1.ResourceList) {
@@ -213,11 +261,15 @@ func named(all []use, kind string, names []string) ([]use, error) {
 	}
 	var kept []use
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(u use) bool { return u.Name == name })
-		if i < 0 {
+		before := len(kept)
+		for _, u := range all {
+			if u.Name == name {
+				kept = append(kept, u)
+			}
+		}
+		if len(kept) == before {
 			return nil, fmt.Errorf("no %s %q", objects.Kind(kind).Singular(), name)
 		}
-		kept = append(kept, all[i])
 	}
 	return kept, nil
 }

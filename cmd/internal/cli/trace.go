@@ -38,6 +38,12 @@ a collector. Attempts are kept that were slow, that failed, or that were sampled
   shardsched trace --slow 1s --limit 20
   shardsched trace shop/web-1`,
 		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return namesThere(c.Context(), s, &o.connection, scope{namespace: o.namespace}, client.KindPod, nil), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", o.output, "", "json", "yaml"); err != nil {
 				return err
@@ -70,6 +76,7 @@ a collector. Attempts are kept that were slow, that failed, or that were sampled
 	fs.Uint32Var(&o.limit, "limit", 5, "traces to show")
 	fs.StringVarP(&o.output, "output", "o", "", "form of the answer: json, yaml; empty: trees")
 	o.connection.addFlags(fs)
+	completeNamespaces(c, s, &o.connection)
 	return c
 }
 

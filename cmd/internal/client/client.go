@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -242,7 +243,7 @@ func (c *Client) after(err error) (next string, again bool) {
 	if !ok {
 		return "", false
 	}
-	if notLeader := notLeaderDetail(s); notLeader != nil {
+	if notLeader := detail[*pb.NotLeader](s); notLeader != nil {
 		if c.config.Find != nil {
 			return "", true // it knows others by addresses of their own hosts
 		}
@@ -251,16 +252,17 @@ func (c *Client) after(err error) (next string, again bool) {
 	return "", s.Code() == codes.Unavailable && !isForeign(s.Message())
 }
 
-func notLeaderDetail(s *status.Status) *pb.NotLeader {
+// detail is that of a type of what was refused for the state that the coordinator is in; nil: none.
+func detail[T proto.Message](s *status.Status) (found T) {
 	if s.Code() != codes.FailedPrecondition {
-		return nil
+		return found
 	}
 	for _, d := range s.Details() {
-		if n, ok := d.(*pb.NotLeader); ok {
-			return n
+		if is, ok := d.(T); ok {
+			return is
 		}
 	}
-	return nil
+	return found
 }
 
 // rotate goes on to the configured address after the current one; from a leader
@@ -345,6 +347,7 @@ type Error struct {
 	Message string
 	// MayBeTaken: the request, or an earlier try, may have been carried out.
 	MayBeTaken bool
+	notKept    bool
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -355,6 +358,12 @@ func Code(err error) codes.Code {
 		return e.Code
 	}
 	return codes.OK
+}
+
+// NotKept tells that a Kubernetes API server keeps the objects, and no coordinator.
+func NotKept(err error) bool {
+	e := (*Error)(nil)
+	return errors.As(err, &e) && e.notKept
 }
 
 // MayBeTaken tells whether the call that gave the error may have been carried out
@@ -382,5 +391,5 @@ func (c *Client) plain(ctx context.Context, err error, taken bool) error {
 	if words := foreign(c.current, message); words != "" {
 		message = words
 	}
-	return &Error{Code: s.Code(), Message: message, MayBeTaken: taken}
+	return &Error{Code: s.Code(), Message: message, MayBeTaken: taken, notKept: detail[*pb.NotKept](s) != nil}
 }
