@@ -152,6 +152,7 @@ func (o options) schedule(ctx context.Context, bed *testbed.Bed, progress io.Wri
 		p, err := bed.Upstream(ctx, s)
 		return append(all, p), err
 	case "shardsched":
+		s.Args = []string{"--tracing-local"} // for shardsched trace
 	default:
 		return nil, fmt.Errorf("-scheduler: there is no %q", o.scheduler)
 	}
@@ -240,7 +241,8 @@ func (o options) exports(ctx context.Context, bed *testbed.Bed, schedulers []*te
 func (o options) commands() string {
 	switch {
 	case o.demo && o.scheduler == "shardsched":
-		return demoCommands + "  shardsched explain pod shop/vip\n  shardsched explain pod shop/picky\n  shardsched summary\n"
+		return demoCommands + "  shardsched pending\n  shardsched explain pod shop/vip\n  shardsched explain pod shop/picky\n" +
+			"  shardsched top nodes --kubeconfig $KUBECONFIG\n  shardsched trace\n  shardsched summary\n"
 	case o.demo:
 		return demoCommands
 	}
@@ -250,7 +252,8 @@ func (o options) commands() string {
 	}
 	text = "  kubectl get nodes\n" + text + "  kubectl get pods -o wide --watch\n  kubectl get events\n"
 	if o.scheduler == "shardsched" {
-		text += "  shardsched summary\n  shardsched explain pod default/web-…\n"
+		text += "  shardsched pending\n  shardsched explain deployment web\n  shardsched top nodes --kubeconfig $KUBECONFIG\n" +
+			"  shardsched summary\n"
 	}
 	return text
 }

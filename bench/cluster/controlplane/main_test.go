@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -68,6 +69,7 @@ func TestDemo(t *testing.T) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		said.WriteString(lines.Text() + "\n")
 		if strings.HasPrefix(lines.Text(), "Interrupt") {
+			runPrinted(ctx, t, said.String())
 			testHabits(ctx, t, kubeconfig)
 			interrupt()
 		}
@@ -77,6 +79,34 @@ func TestDemo(t *testing.T) {
 	}
 	if addresses := regexp.MustCompile(`export SHARDSCHED_ADDRESS=127\.0\.0\.1:\d+,127\.0\.0\.1:\d+\n`); !addresses.MatchString(said.String()) {
 		t.Errorf("got\n%s\nwant both coordinators' addresses to export", said.String())
+	}
+}
+
+// runPrinted runs what is printed to be typed of shardsched, in a shell with what is printed to be exported: each command has something
+// to show.
+func runPrinted(ctx context.Context, t *testing.T, said string) {
+	t.Helper()
+	var exports []string
+	shows := map[string]string{ // a part of what it prints
+		"shardsched pending": "no node has label disk=ssd", "shardsched explain pod shop/vip": "preempts shop/fill-", "shardsched explain pod shop/picky": "is pending",
+		"shardsched top nodes --kubeconfig $KUBECONFIG": "node-002", "shardsched trace": "k8s.pod.name=", "shardsched summary": "worker-0",
+	}
+	for line := range strings.Lines(said) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "export "):
+			exports = append(exports, line)
+		case strings.HasPrefix(line, "shardsched "):
+			want := shows[line]
+			delete(shows, line)
+			out, err := exec.CommandContext(ctx, "sh", "-ec", strings.Join(append(exports, line), "\n")).CombinedOutput()
+			if err != nil || want == "" || !strings.Contains(string(out), want) {
+				t.Errorf("%s: %v, want %q in\n%s", line, err, want, out)
+			}
+		}
+	}
+	if len(shows) > 0 {
+		t.Errorf("these are not printed to be typed: %v", shows)
 	}
 }
 

@@ -80,8 +80,8 @@ the question on to the leader.`,
 // explainsOne refuses the flags of commands that list things.
 func explainsOne(c *cobra.Command, err error) error {
 	hint := ""
-	for _, flag := range []string{"'l' in ", "'A' in ", "'w' in ", "--selector", "--field-selector", "--all-namespaces", "--watch", "--no-headers",
-		"--sort-by"} {
+	for _, flag := range []string{"'l' in ", "'A' in ", "'w' in ", "--selector", "--field-selector", "--all-namespaces", "--watch",
+		"--no-headers", "--sort-by"} {
 		if strings.Contains(err.Error(), flag) {
 			hint = ": explain is about what it names; get, top and pending list things"
 		}

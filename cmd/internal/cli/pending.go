@@ -48,7 +48,8 @@ name, pods, oldest, example, causes). -o name prints the workloads for explain.`
   shardsched pending --watch`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("pending tells of all pods that wait, or of those that -n and -l choose: \"explain %s\" tells of one", strings.Join(args, " "))
+				return fmt.Errorf("pending tells of all pods that wait, or of those that -n and -l choose: \"explain %s\" tells of one",
+					strings.Join(args, " "))
 			}
 			return nil
 		},

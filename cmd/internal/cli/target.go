@@ -69,9 +69,11 @@ func unknownKind(word string) error {
 	}
 	switch strings.ToLower(word) {
 	case "deploy", "deployment", "deployments":
-		return usagef("deployments are kept as the replicasets that they stand for: get rs (by an API server as they are: kubectl get deployments)")
+		return usagef("deployments are kept as the replicasets that they stand for: get rs (by an API server as they are: kubectl get " +
+			"deployments)")
 	case "ds", "daemonset", "daemonsets", "job", "jobs", "cj", "cronjob", "cronjobs":
-		return usagef("daemonsets, jobs and cronjobs are kept as the pods that they stand for: get pods (by an API server as they are: kubectl get %s)", word)
+		return usagef("daemonsets, jobs and cronjobs are kept as the pods that they stand for: get pods (by an API server as they are: "+
+			"kubectl get %s)", word)
 	case "all":
 		return usagef("name a kind: there is no \"all\"")
 	}

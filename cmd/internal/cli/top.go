@@ -139,7 +139,8 @@ func (o *topOptions) show(ctx context.Context, s Streams, from source, kind stri
 	} else {
 		v.headers, v.row = []string{"NAME", "NODE", "CPU", "MEMORY", "OTHER REQUESTS"}, podRow
 		if o.all {
-			v.headers, v.row = append([]string{"NAMESPACE"}, v.headers...), func(u use) []string { return append([]string{u.Namespace}, podRow(u)...) }
+			v.headers = append([]string{"NAMESPACE"}, v.headers...)
+			v.row = func(u use) []string { return append([]string{u.Namespace}, podRow(u)...) }
 		}
 		all, err = from.pods(ctx, o.of(kind), names)
 	}
