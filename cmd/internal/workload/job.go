@@ -11,9 +11,6 @@ import (
 // job makes the pods that a job runs at once: each of them runs for ever here,
 // so those that would follow never come.
 func (x *Expander) job(w *batchv1.Job) []*v1.Pod {
-	if or(w.Spec.Suspend, false) || finished(w) {
-		return nil
-	}
 	self := owner{"Job", w.Namespace, w.Name}
 	m := newJobMaker(w)
 	if or(w.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion {
@@ -32,11 +29,16 @@ func newJobMaker(w *batchv1.Job) *maker {
 	return m
 }
 
-// AtOnce is how many pods of a job run at the same time.
+// AtOnce is how many pods of a job run at the same time. One that has no number of completions starts none once a pod has succeeded.
 func AtOnce(w *batchv1.Job) int {
 	n := or(w.Spec.Parallelism, 1)
-	if w.Spec.Completions != nil {
+	switch {
+	case or(w.Spec.Suspend, false) || finished(w):
+		return 0
+	case w.Spec.Completions != nil:
 		n = min(n, max(0, *w.Spec.Completions-w.Status.Succeeded))
+	case w.Status.Succeeded > 0:
+		n = min(n, w.Status.Active)
 	}
 	return int(n)
 }

@@ -96,7 +96,7 @@ func Validate(obj runtime.Object) field.ErrorList {
 	case len(s.template.Spec.Containers) == 0:
 		errs = append(errs, field.Required(s.path.Child("spec", "containers"), "this is not a whole workload"))
 	}
-	return errs
+	return append(errs, checkStrategy(obj)...)
 }
 
 // Oddities finds what an API server would refuse, but what has no say in where
