@@ -113,6 +113,7 @@ type Cluster struct {
 	workloads map[Key]controller
 	tops      map[Key]Key // from a ReplicaSet to its Deployment
 	dirty     map[Key]bool
+	late      map[Key]turn // those that make up for lost pods after others
 	fillIn    func(*v1.Pod)
 	now       time.Time
 	made      int // pods, those of the input included: there
@@ -143,6 +144,7 @@ func New(in Input) *Cluster {
 		nodes: map[string]*v1.Node{}, pods: map[types.UID]*pod{}, names: map[string]*pod{}, owned: map[Key][]*pod{},
 		placed:  map[string]map[*pod]bool{},
 		objects: map[objects.Ref]objects.Object{}, workloads: map[Key]controller{}, tops: map[Key]Key{}, dirty: map[Key]bool{},
+		late:   map[Key]turn{},
 		fillIn: in.Admit, now: in.Now, templates: map[objects.Ref]*resourcev1.ResourceClaimTemplate{},
 		change: changed{mine: map[Key]string{}}, broken: map[objects.Ref]int{}, words: map[Key][]Reason{},
 	}
@@ -293,15 +295,7 @@ func (c *Cluster) Preempted(uid types.UID, by *v1.Pod) {
 // left to do.
 func (c *Cluster) Step() []objects.Event {
 	for len(c.events) == 0 {
-		busy := false
-		for _, key := range slices.SortedFunc(maps.Keys(c.dirty), compareKeys) {
-			w := c.workloads[key]
-			if w != nil && w.sync(c) {
-				busy = true
-			} else {
-				delete(c.dirty, key)
-			}
-		}
+		busy := c.sync()
 		for _, d := range c.drains {
 			busy = d.step(c) || busy
 		}
@@ -312,6 +306,41 @@ func (c *Cluster) Step() []objects.Event {
 	events := c.events
 	c.events = nil
 	return events
+}
+
+// turn says when a controller makes up for pods that it has lost.
+type turn int
+
+const (
+	// whileStopping: a ReplicaSet's.
+	whileStopping turn = iota
+	// onceStopped: a StatefulSet's, for two pods of one name can't be there.
+	onceStopped
+	// afterBackoff: a Job's, for lost pods count as failed.
+	afterBackoff
+	turns
+)
+
+// sync has the controllers of the first turn that has anything to do take a step each, and tells whether there is one.
+func (c *Cluster) sync() (busy bool) {
+	keys := slices.SortedFunc(maps.Keys(c.dirty), compareKeys)
+	for now := whileStopping; now < turns; now++ {
+		for _, key := range keys {
+			if c.late[key] != now {
+				continue
+			}
+			delete(c.late, key)
+			if w := c.workloads[key]; w != nil && w.sync(c) {
+				busy = true
+			} else {
+				delete(c.dirty, key)
+			}
+		}
+		if busy {
+			return true
+		}
+	}
+	return false
 }
 
 // touch notes that a workload may have something to do.
@@ -414,6 +443,15 @@ func (c *Cluster) remove(p *pod) {
 	c.events = append(c.events, objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: &was})
 }
 
+// removeAll deletes the pods of an owner, and tells whether there were any.
+func (c *Cluster) removeAll(owner Key) bool {
+	pods := slices.Clone(c.of(owner))
+	for _, p := range pods {
+		c.remove(p)
+	}
+	return len(pods) > 0
+}
+
 // evict deletes a pod against its controller's will.
 func (c *Cluster) evict(p *pod) {
 	c.remove(p)
@@ -422,9 +460,17 @@ func (c *Cluster) evict(p *pod) {
 
 func (c *Cluster) lose(p *pod) {
 	key := c.keeper(p.owner)
-	if w := c.workloads[key]; w != nil {
-		w.lost(c, p)
-		c.dirty[key] = true
+	w := c.workloads[key]
+	if w == nil {
+		return
+	}
+	w.lost(c, p)
+	c.dirty[key] = true
+	switch p.owner.Kind {
+	case "StatefulSet":
+		c.late[key] = onceStopped
+	case "Job":
+		c.late[key] = afterBackoff
 	}
 }
 
