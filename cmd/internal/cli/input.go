@@ -71,8 +71,8 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &inputBuilder{report: report, all: set.Objects, pods: map[string]manifest.Object{}, kept: map[objects.Ref]bool{},
-		input: Input{Retained: map[objects.Ref]bool{}}}
+	b := &inputBuilder{report: report, all: set.Objects, scalers: set.Autoscalers, pods: map[string]manifest.Object{},
+		kept: map[objects.Ref]bool{}, input: Input{Retained: map[objects.Ref]bool{}}}
 	b.look()
 	nodes := b.input.Nodes
 	if b.daemons && q.Nodes != nil {
@@ -146,6 +146,7 @@ type inputBuilder struct {
 	input     Input
 	admission *workload.Admission
 	all       []manifest.Object
+	scalers   []manifest.Autoscaler
 	// later holds the objects that pods come from, pods and workloads, in the
 	// input's order.
 	later   []manifest.Object

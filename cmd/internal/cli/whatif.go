@@ -217,7 +217,7 @@ func (o *SimulateOptions) play(ctx context.Context, s Streams, c *config.Config,
 	log *observe.DecisionLog) (*drive, error) {
 	d := &drive{change: change, log: logr.New(errorLog{&plainLog{out: &lockedWriter{out: s.Err}, now: time.Now}}),
 		explain: o.explained(), cluster: whatif.New(whatif.Input{Nodes: in.Nodes, Pods: in.Pods, Objects: in.Cluster,
-			Workloads: in.Asked.There, Admit: in.Asked.Admit, Now: time.Now()})}
+			Workloads: in.Asked.There, Autoscalers: in.Asked.Autoscalers, Admit: in.Asked.Admit, Now: time.Now()})}
 	sim := simulation{sharding: o.Sharding, config: c, extenders: o.AskExtenders, plugins: o.plugins, decisions: log,
 		recording: o.Recording, process: o.Process, tracing: o.Tracing, drive: d}
 	progress := newProgress(s, waiting(in.Pods))

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/shardsched/shardsched/cmd/internal/manifest"
+	"github.com/shardsched/shardsched/cmd/internal/whatif"
 	"github.com/shardsched/shardsched/cmd/internal/workload"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
@@ -34,6 +35,8 @@ type asked struct {
 	Objects   []objects.Object
 	// There are the workloads that the cluster has.
 	There []runtime.Object
+	// Autoscalers set replicas.
+	Autoscalers []whatif.Autoscaler
 	// Admit fills in a pod that is made.
 	Admit func(*v1.Pod)
 }
@@ -54,6 +57,10 @@ func (b *inputBuilder) isApart(when apart) bool {
 // keepApart goes over pods, workloads and what stands beside them, in place of expand.
 func (b *inputBuilder) keepApart() {
 	a := &asked{Admit: func(p *v1.Pod) { b.admission.Pod(p) }}
+	for _, s := range b.scalers {
+		a.Autoscalers = append(a.Autoscalers, whatif.Autoscaler{Name: s.Name, Min: int(s.Min), Max: int(s.Max),
+			Of: whatif.Key{Kind: s.Kind, Namespace: s.Namespace, Name: s.Target}})
+	}
 	b.input.Asked, b.input.Cluster = a, nil
 	clear(b.kept)
 	dump := slices.ContainsFunc(b.all, func(o manifest.Object) bool { return isOfCluster(o.Value) })

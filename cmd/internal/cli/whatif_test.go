@@ -96,3 +96,33 @@ func TestAWhatIfDoesNotDependOnWorkers(t *testing.T) {
 		}
 	}
 }
+
+// What an API server would refuse is bad input, and an autoscaler of a chart is told of.
+func TestChartsAsTheyAre(t *testing.T) {
+	const folder = "../../../docs/what-if/"
+	for name, x := range map[string]struct {
+		replace, with string
+		code          int
+		say           string
+	}{
+		"no step is possible": {"maxSurge: 1", "maxSurge: 0%", exitFailed, "chart.yaml:7: Deployment shop/web: spec.strategy.rollingUpdate.maxUnavailable: " +
+			"Invalid value: \"0\": may not be 0 when maxSurge is 0"},
+		"no number":     {"maxSurge: 1", "maxSurge: lots", exitFailed, "spec.strategy.rollingUpdate.maxSurge: Invalid value: \"lots\": must be a number, or a percentage"},
+		"an autoscaler": {"maxSurge: 1", "maxSurge: 1", exitPends, "note: HorizontalPodAutoscaler web sets the replicas of Deployment shop/web, 2 to 12; here they are 4, and stay so"},
+	} {
+		chart, err := os.ReadFile(folder + "upgrade.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Replace(string(chart), x.replace, x.with, 1) + "\n---\n{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, " +
+			"metadata: {name: web, namespace: shop}, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, minReplicas: 2, maxReplicas: 12}}\n"
+		file := filepath.Join(t.TempDir(), "chart.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, errs, code := command(t, "simulate", "-f", folder+"cluster.yaml", "-f", file)
+		if code != x.code || !strings.Contains(out+errs, x.say) {
+			t.Errorf("%s: got code %d and\n%s%s\nwant %d and %s", name, code, out, errs, x.code, x.say)
+		}
+	}
+}

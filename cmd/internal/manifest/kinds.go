@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,6 +128,37 @@ func beside(gvk schema.GroupVersionKind) bool {
 		return true
 	}
 	return false
+}
+
+// Autoscaler is a HorizontalPodAutoscaler: it sets how many replicas its target has.
+type Autoscaler struct {
+	Namespace, Name string
+	// Kind and Target name what it scales.
+	Kind, Target string
+	Min, Max     int32
+}
+
+// autoscaler reads what all versions of a HorizontalPodAutoscaler have in common.
+func autoscaler(h header, raw []byte, namespace string) (Autoscaler, bool) {
+	var hpa struct {
+		Spec struct {
+			ScaleTargetRef struct {
+				Kind string `json:"kind"`
+				Name string `json:"name"`
+			} `json:"scaleTargetRef"`
+			MinReplicas *int32 `json:"minReplicas"`
+			MaxReplicas int32  `json:"maxReplicas"`
+		} `json:"spec"`
+	}
+	if err := unmarshal(raw, &hpa); err != nil {
+		return Autoscaler{}, false
+	}
+	a := Autoscaler{Namespace: cmp.Or(h.Metadata.Namespace, namespace), Name: h.Metadata.Name, Kind: hpa.Spec.ScaleTargetRef.Kind,
+		Target: hpa.Spec.ScaleTargetRef.Name, Min: 1, Max: hpa.Spec.MaxReplicas}
+	if hpa.Spec.MinReplicas != nil {
+		a.Min = *hpa.Spec.MinReplicas
+	}
+	return a, true
 }
 
 // customKind is what a CustomResourceDefinition defines.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -193,4 +194,24 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Autoscalers are skipped, and told of by what all their versions have.
+func TestAutoscalers(t *testing.T) {
+	const text = `
+{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: a}, spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 4}}
+---
+{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: b, namespace: shop},
+  spec: {scaleTargetRef: {kind: StatefulSet, name: db}, minReplicas: 2, maxReplicas: 3, metrics: [{type: External}]}}
+---
+{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: unreadable}, spec: {maxReplicas: many}}
+`
+	set, err := Read([]string{"-"}, Options{Stdin: strings.NewReader(text), Namespace: "mine"}, &Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Autoscaler{{"mine", "a", "Deployment", "web", 1, 4}, {"shop", "b", "StatefulSet", "db", 2, 3}}
+	if got := set.Autoscalers; !slices.Equal(got, want) || set.Skipped["HorizontalPodAutoscaler"] != 3 {
+		t.Errorf("got %v, and %v skipped; want %v, and 3 skipped", got, set.Skipped, want)
+	}
 }

@@ -89,6 +89,7 @@ type outcome struct {
 	skipped  []schema.GroupKind
 	custom   []schema.GroupKind // kinds that CustomResourceDefinitions define
 	foreign  []foreigner
+	scalers  []Autoscaler
 }
 
 // foreigner is an object of a kind that is not Kubernetes'.
@@ -210,6 +211,11 @@ func (r *reader) object(p piece, h header, out *outcome) {
 		if gvk.Kind == "CustomResourceDefinition" {
 			if defined, ok := customKind(p.raw); ok {
 				out.custom = append(out.custom, defined)
+			}
+		}
+		if gvk.Group == "autoscaling" && gvk.Kind == "HorizontalPodAutoscaler" {
+			if a, ok := autoscaler(h, p.raw, r.namespace); ok {
+				out.scalers = append(out.scalers, a)
 			}
 		}
 		return

@@ -49,6 +49,8 @@ type Set struct {
 	// Skipped counts, by kind, objects of Kubernetes that have no say in scheduling, Custom custom resources, and Applied manifests
 	// that are applied to what a cluster has.
 	Skipped, Custom, Applied map[string]int
+	// Autoscalers are skipped, too: a simulation does not play them, and may say so.
+	Autoscalers []Autoscaler
 }
 
 // Notes are lines about what was skipped, and what was applied.
@@ -164,6 +166,7 @@ func (a *assembly) assemble(outcomes []*outcome) *Set {
 		for _, k := range o.skipped {
 			set.Skipped[k.Kind]++
 		}
+		set.Autoscalers = append(set.Autoscalers, o.scalers...)
 		for _, obj := range o.objects {
 			a.take(obj)
 		}

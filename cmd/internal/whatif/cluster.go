@@ -66,10 +66,19 @@ type Input struct {
 	Objects []objects.Object
 	// Workloads are those that the cluster has.
 	Workloads []runtime.Object
+	// Autoscalers are not played: the report says so of those that set the replicas of a workload of the change.
+	Autoscalers []Autoscaler
 	// Admit fills in a pod that is made, as an API server does: its priority and what else classes and ranges say.
 	Admit func(*v1.Pod)
 	// Now is when the change is made: controllers that delete pods take the youngest first, by orders of magnitude.
 	Now time.Time
+}
+
+// Autoscaler is a HorizontalPodAutoscaler in the namespace of the workload that it is of.
+type Autoscaler struct {
+	Name     string
+	Of       Key
+	Min, Max int
 }
 
 // pod is one that is there, or was.
@@ -129,6 +138,7 @@ type Cluster struct {
 	selected  map[labelSet][]*budget
 	broken    map[objects.Ref]int // budgets that preemption broke, and how many pods were left
 	words     map[Key][]Reason    // why pods pend, by workload
+	scalers   []Autoscaler
 	notes     []string
 }
 
@@ -145,7 +155,7 @@ func New(in Input) *Cluster {
 		placed:  map[string]map[*pod]bool{},
 		objects: map[objects.Ref]objects.Object{}, workloads: map[Key]controller{}, tops: map[Key]Key{}, dirty: map[Key]bool{},
 		late:   map[Key]turn{},
-		fillIn: in.Admit, now: in.Now, templates: map[objects.Ref]*resourcev1.ResourceClaimTemplate{},
+		fillIn: in.Admit, now: in.Now, scalers: in.Autoscalers, templates: map[objects.Ref]*resourcev1.ResourceClaimTemplate{},
 		change: changed{mine: map[Key]string{}}, broken: map[objects.Ref]int{}, words: map[Key][]Reason{},
 	}
 	for _, n := range in.Nodes {

@@ -298,6 +298,19 @@ func merged(a, b map[v1.ResourceName]room) map[v1.ResourceName]room {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
+// autoscaled tells of workloads of the change whose replicas an autoscaler sets.
+func (c *Cluster) autoscaled(after *mark) (notes []string) {
+	for _, a := range c.scalers {
+		switch c.change.mine[a.Of] {
+		case "", isDeleted, isEvicted:
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("HorizontalPodAutoscaler %s sets the replicas of %s, %d to %d; here they are %d, and stay so",
+			a.Name, a.Of, a.Min, a.Max, after.wanted[a.Of]))
+	}
+	return notes
+}
+
 }
 
 func (r room) share() float64 {
