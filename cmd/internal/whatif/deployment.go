@@ -207,9 +207,9 @@ func (d *deployment) recreate(c *Cluster) bool {
 // begin makes the ReplicaSet of a new template.
 func (d *deployment) begin(c *Cluster) *replicas {
 	obj := workload.ReplicaSet(d.object, 0)
-	for i := 0; c.objects[objects.RefOf(obj)] != nil; i++ {
-		obj.Name = fmt.Sprintf("%s-%d", obj.Name, i)
-		obj.UID = workload.UID("ReplicaSet", obj.Namespace, obj.Name)
+	// Where the name is taken, another value of the label has the pods of both kept apart.
+	for i, name := 1, obj.Name; c.objects[objects.RefOf(obj)] != nil; i++ {
+		obj = workload.ReplicaSetNamed(d.object, fmt.Sprintf("%s-%d", name, i), 0)
 	}
 	c.add(obj)
 	r := newReplicas(obj, 0)
