@@ -354,7 +354,7 @@ func (o *SimulateOptions) workloadKey(text string) (whatif.Key, error) {
 	kinds := map[string]string{
 		"deployment": "Deployment", "deploy": "Deployment", "statefulset": "StatefulSet", "sts": "StatefulSet", "daemonset": "DaemonSet",
 		"ds": "DaemonSet", "replicaset": "ReplicaSet", "rs": "ReplicaSet", "replicationcontroller": "ReplicationController",
-		"rc": "ReplicationController", "job": "Job", "pod": "Pod", "po": "Pod",
+		"rc": "ReplicationController", "job": "Job", "cronjob": "CronJob", "cj": "CronJob", "pod": "Pod", "po": "Pod",
 	}
 	word := strings.ToLower(parts[0])
 	kind := kinds[word]
@@ -363,7 +363,7 @@ func (o *SimulateOptions) workloadKey(text string) (whatif.Key, error) {
 	}
 	if len(parts) != 3 || kind == "" || parts[1] == "" || parts[2] == "" {
 		return whatif.Key{}, fmt.Errorf("--delete %s: expected KIND/NAME or KIND/NAMESPACE/NAME of a deployment, statefulset, daemonset, "+
-			"replicaset, replicationcontroller, job or pod", text)
+			"replicaset, replicationcontroller, job, cronjob or pod", text)
 	}
 	return whatif.Key{Kind: kind, Namespace: parts[1], Name: parts[2]}, nil
 }

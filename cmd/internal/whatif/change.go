@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -38,19 +39,18 @@ type Change struct {
 type changed struct {
 	// mine says of each workload of the change what the change does to it.
 	mine map[Key]string
-	// deleted are those that go.
-	deleted []Key
 }
 
 // What a change does to a workload.
 const (
-	isNew       = "new"
-	isScaled    = "scaled"
-	isRolled    = "new template"
-	isBoth      = "scaled, new template"
-	isDeleted   = "deleted"
-	isUnchanged = "unchanged"
-	isEvicted   = "evicted"
+	isNew        = "new"
+	isScaled     = "scaled"
+	isRolled     = "new template"
+	isBoth       = "scaled, new template"
+	isDeleted    = "deleted"
+	isRenumbered = "renumbered"
+	isUnchanged  = "unchanged"
+	isEvicted    = "evicted"
 )
 
 // adopt finds the controllers of what is there.
@@ -86,6 +86,8 @@ func (c *Cluster) adopt(there []runtime.Object) {
 			}
 		case *batchv1.Job:
 			c.newJob(obj)
+		case *batchv1.CronJob:
+			c.workloads[key] = cron{}
 		}
 	}
 	sets := c.replicaSets()
@@ -172,14 +174,24 @@ func (c *Cluster) check(x Change) error {
 			}
 		}
 	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(x.Remove))) {
+		for flag, names := range map[string][]string{"drain": x.Drain, "cordon": x.Cordon} {
+			if slices.Contains(names, name) {
+				errs = append(errs, fmt.Errorf("--%s %s: --remove-node has it gone at once, whatever budgets say; give one of them", flag, name))
+			}
+		}
+	}
 	for _, key := range x.Delete {
-		if !c.has(key) {
-			errs = append(errs, fmt.Errorf("--delete: there is no %s in the cluster", key))
+		if err := c.deletable(key); err != nil {
+			errs = append(errs, fmt.Errorf("--delete: %w", err))
 		}
 	}
 	for _, obj := range x.Workloads {
-		if err := c.immutable(obj); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", keyOf(obj), err))
+		if key := keyOf(obj); !slices.Contains(x.Delete, key) {
+			if field := c.immutable(obj); field != "" {
+				errs = append(errs, fmt.Errorf("%s: %s can't be changed: an API server refuses it; --delete %s/%s/%s has it made anew",
+					key, field, strings.ToLower(key.Kind), key.Namespace, key.Name))
+			}
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
@@ -195,51 +207,90 @@ func (c *Cluster) has(key Key) bool {
 	if c.workloads[key] != nil {
 		return true
 	}
-	return slices.Contains(slices.Collect(maps.Values(c.tops)), key)
+	for owner, top := range c.tops {
+		if top == key && (c.setObject(owner) != nil || len(c.owned[owner]) > 0) {
+			return true
+		}
+	}
+	return false
 }
 
-// immutable tells what of a workload an API server lets nobody change.
-func (c *Cluster) immutable(obj runtime.Object) error {
-	why := func(field string) error {
-		return fmt.Errorf("%s can't be changed: an API server refuses it; --delete the workload, and give it another name", field)
+// deletable tells why a workload, or a pod, can't be deleted.
+func (c *Cluster) deletable(key Key) error {
+	if c.has(key) {
+		return nil
 	}
+	top := c.top(key)
+	if p := c.names[key.Namespace+"/"+key.Name]; key.Kind == "Pod" && p != nil {
+		top = c.top(p.owner)
+	}
+	if top != key {
+		return fmt.Errorf("%s belongs to %s, which makes it again: delete that", key, top)
+	}
+	return fmt.Errorf("there is no %s in the cluster", key)
+}
+
+// immutable is a field of a workload that an API server lets nobody change, and that is to change; empty: there is none.
+func (c *Cluster) immutable(obj runtime.Object) string {
 	differ := func(a, b *metav1.LabelSelector) bool {
 		return a != nil && b != nil && !apiequality.Semantic.DeepEqual(a, b)
 	}
 	switch now := obj.(type) {
 	case *appsv1.Deployment:
 		if w, ok := c.workloads[keyOf(obj)].(*deployment); ok && differ(w.object.Spec.Selector, now.Spec.Selector) {
-			return why("spec.selector")
+			return "spec.selector"
 		}
 	case *appsv1.DaemonSet:
 		if w, ok := c.workloads[keyOf(obj)].(*daemonSet); ok && differ(w.object.Spec.Selector, now.Spec.Selector) {
-			return why("spec.selector")
+			return "spec.selector"
 		}
 	case *appsv1.StatefulSet:
 		w, ok := c.workloads[keyOf(obj)].(*statefulSet)
 		switch {
 		case !ok:
 		case differ(w.object.Spec.Selector, now.Spec.Selector):
-			return why("spec.selector")
+			return "spec.selector"
 		case w.parallel() != (now.Spec.PodManagementPolicy == appsv1.ParallelPodManagement):
-			return why("spec.podManagementPolicy")
+			return "spec.podManagementPolicy"
 		case len(w.object.Spec.VolumeClaimTemplates) != len(now.Spec.VolumeClaimTemplates):
-			return why("spec.volumeClaimTemplates")
+			return "spec.volumeClaimTemplates"
 		}
 	case *batchv1.Job:
 		if w, ok := c.workloads[keyOf(obj)].(*job); ok {
-			was := w.object.(*batchv1.Job).Spec.Template.DeepCopy()
-			for label := range was.Labels {
-				if _, named := now.Spec.Template.Labels[label]; !named {
-					delete(was.Labels, label) // the API server's own
-				}
-			}
-			if !sameTemplate(was, &now.Spec.Template) {
-				return why("spec.template")
-			}
+			return immutableOfJob(w.object.(*batchv1.Job), now)
 		}
 	}
-	return nil
+	return ""
+}
+
+// immutableOfJob is a field of a Job that nobody may change, and that another has otherwise; empty: there is none.
+func immutableOfJob(there, now *batchv1.Job) string {
+	was := there.Spec.Template.DeepCopy()
+	for label := range was.Labels {
+		if _, named := now.Spec.Template.Labels[label]; !named {
+			delete(was.Labels, label) // the API server's own
+		}
+	}
+	mode := or(there.Spec.CompletionMode, batchv1.NonIndexedCompletion)
+	// An Indexed Job that runs all of its indexes at once may be given more, or fewer.
+	elastic := mode == batchv1.IndexedCompletion && or(now.Spec.Completions, 1) == or(now.Spec.Parallelism, 1)
+	switch {
+	case !or(there.Spec.Suspend, false) && !sameTemplate(was, &now.Spec.Template):
+		return "spec.template"
+	case or(now.Spec.CompletionMode, batchv1.NonIndexedCompletion) != mode:
+		return "spec.completionMode"
+	case completions(there) != completions(now) && !elastic:
+		return "spec.completions"
+	}
+	return ""
+}
+
+// completions are as an API server fills them in: one, where neither their number nor how many run at once is given; -1: there is none.
+func completions(w *batchv1.Job) int32 {
+	if w.Spec.Completions == nil && w.Spec.Parallelism == nil {
+		return 1
+	}
+	return or(w.Spec.Completions, -1)
 }
 
 func (c *Cluster) applyNodes(x Change) {
@@ -297,7 +348,6 @@ func (c *Cluster) evicted(p *pod) {
 // deleteWorkload deletes a workload with its pods.
 func (c *Cluster) deleteWorkload(key Key) {
 	c.change.mine[key] = isDeleted
-	c.change.deleted = append(c.change.deleted, key)
 	for owner, top := range c.tops {
 		if top == key {
 			c.deleteOwner(owner)
@@ -307,9 +357,7 @@ func (c *Cluster) deleteWorkload(key Key) {
 }
 
 func (c *Cluster) deleteOwner(owner Key) {
-	for _, p := range slices.Clone(c.of(owner)) {
-		c.remove(p)
-	}
+	c.removeAll(owner)
 	delete(c.workloads, owner)
 	c.unset(objects.Ref{Kind: objects.Kind(owner.Kind), Namespace: owner.Namespace, Name: owner.Name})
 }
@@ -343,7 +391,10 @@ func (c *Cluster) apply(obj runtime.Object, atOnce bool) string {
 	case *appsv1.ReplicaSet, *v1.ReplicationController:
 		was, same = c.applyReplicas(key, obj, known)
 	case *appsv1.StatefulSet:
-		was, same = c.applyStatefulSet(key, now, known, atOnce)
+		renumbered := false
+		if was, same, renumbered = c.applyStatefulSet(key, now, known, atOnce); renumbered && same && or(now.Spec.Replicas, 1) == int32(was) {
+			return isRenumbered
+		}
 	case *appsv1.DaemonSet:
 		return c.applyDaemonSet(key, now, known, atOnce)
 	case *batchv1.Job, *batchv1.CronJob:
@@ -406,7 +457,7 @@ func (c *Cluster) setWorkload(obj runtime.Object) {
 	}
 }
 
-func (c *Cluster) applyStatefulSet(key Key, now *appsv1.StatefulSet, known, atOnce bool) (was int, same bool) {
+func (c *Cluster) applyStatefulSet(key Key, now *appsv1.StatefulSet, known, atOnce bool) (was int, same, renumbered bool) {
 	s, there := c.workloads[key].(*statefulSet)
 	same = true
 	if !there {
@@ -420,6 +471,7 @@ func (c *Cluster) applyStatefulSet(key Key, now *appsv1.StatefulSet, known, atOn
 	} else {
 		was = s.wants(c)
 		same = sameTemplate(&s.object.Spec.Template, &now.Spec.Template)
+		renumbered = firstOf(s.object) != firstOf(now)
 		if !same {
 			s.old = s.object
 			for _, p := range c.of(key) {
@@ -432,7 +484,7 @@ func (c *Cluster) applyStatefulSet(key Key, now *appsv1.StatefulSet, known, atOn
 	}
 	s.object, s.atOnce, s.rolled = now, atOnce, s.rolled || !same
 	c.setWorkload(now)
-	return was, same
+	return was, same, renumbered
 }
 
 func (c *Cluster) applyDaemonSet(key Key, now *appsv1.DaemonSet, known, atOnce bool) string {
@@ -462,11 +514,16 @@ func (c *Cluster) applyJob(key Key, obj runtime.Object) string {
 	}
 	was := c.workloads[key].wants(c)
 	now := obj.(*batchv1.Job)
-	if j, ok := c.workloads[key].(*job); ok {
-		now.Status = j.object.(*batchv1.Job).Status
-		now.UID = j.object.(*batchv1.Job).UID
+	there, known := c.workloads[key].(*job)
+	if known {
+		now.Status = there.object.(*batchv1.Job).Status
+		now.UID = there.object.(*batchv1.Job).UID
 	}
-	want := c.newJob(now).wants(c)
+	j := c.newJob(now)
+	if known {
+		j.lostNow, j.failed = there.lostNow, there.failed
+	}
+	want := j.wants(c)
 	if most := workload.AtOnce(now); len(c.of(key)) > most {
 		for _, p := range leaving(c.of(key), c.of(key), len(c.of(key))-most, c.now) {
 			c.remove(p)

@@ -83,7 +83,7 @@ func (d *daemonSet) mayStay(n *v1.Node) bool {
 
 // roll replaces pods of an old template, as far as maxUnavailable and maxSurge allow, in the order of their nodes' names.
 func (d *daemonSet) roll(c *Cluster, wanted []string) bool {
-	if d.object.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType {
+	if d.onDelete() {
 		return false
 	}
 	surge, most := d.bounds(len(wanted))
@@ -143,6 +143,11 @@ func (d *daemonSet) roll(c *Cluster, wanted []string) bool {
 	return did
 }
 
+// onDelete tells whether pods keep an old template until somebody deletes them.
+func (d *daemonSet) onDelete() bool {
+	return d.object.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType && !d.atOnce
+}
+
 // bounds are maxSurge and maxUnavailable, both rounded up; one of them is 0.
 func (d *daemonSet) bounds(nodes int) (surge, unavailable int) {
 	one := intstr.FromInt32(1)
@@ -179,7 +184,9 @@ func (d *daemonSet) rollout(c *Cluster) *Rollout {
 	x.Complete = x.Old == 0 && pending == 0
 	switch {
 	case x.Complete:
-	case d.object.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType:
+	case x.Old == 0:
+		x.Stuck = notPlaced(pending)
+	case d.onDelete():
 		x.Stuck = "its update strategy is OnDelete: pods that are there keep the old template until somebody deletes them"
 	default:
 		surge, most := d.bounds(d.wants(c))

@@ -326,8 +326,8 @@ func (d *deployment) rollout(c *Cluster) *Rollout {
 	switch surge, unavailable := d.bounds(); {
 	case x.Complete:
 	case d.object.Spec.Paused:
-		x.Stuck = "it is paused"
-	case d.object.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || d.atOnce:
+		x.Stuck = isPaused
+	case x.Old == 0 || d.object.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || d.atOnce:
 		x.Stuck = notPlaced(d.desired() - x.Updated)
 	default:
 		x.Stuck = fmt.Sprintf("%s, and maxUnavailable %d lets no more old pods go (maxSurge %d)", notPlaced(asked-x.Updated), unavailable,
@@ -335,6 +335,8 @@ func (d *deployment) rollout(c *Cluster) *Rollout {
 	}
 	return x
 }
+
+const isPaused = "it is paused"
 
 func notPlaced(n int) string {
 	if n == 1 {

@@ -83,8 +83,8 @@ func (c *Cluster) budgetsOf(p *pod) []*budget {
 }
 
 // standing is how many pods a budget counts, how many of them are healthy, and how many have to be: what the disruption controller works
-// out (k8s.io/kubernetes/pkg/controller/disruption). ok is false where a percentage, or maxUnavailable, is of pods without a controller
-// that has a scale: the budget allows nothing then.
+// out (k8s.io/kubernetes/pkg/controller/disruption). ok is false where a percentage, or maxUnavailable, is of nothing that has a scale, or
+// of a controller that has none: the budget allows nothing then.
 type standing struct {
 	pods, healthy, desired int
 	ok                     bool
@@ -128,13 +128,16 @@ func (c *Cluster) desire(b *budget, s *standing) {
 	scale, scalable := 0, true
 	for owner := range s.owners {
 		switch owner.Kind {
-		case "Pod", "Job", "DaemonSet", "Node":
+		case "Pod":
+			continue
+		case "Job", "DaemonSet", "Node":
 			scalable = false
 		}
 		if w := c.workloads[owner]; w != nil {
 			scale += w.wants(c)
 		}
 	}
+	scalable = scalable && scale > 0
 	switch spec := &b.object.Spec; {
 	case spec.MaxUnavailable != nil:
 		s.desired, s.ok = max(0, scale-scaled(spec.MaxUnavailable, scale, true)), scalable
@@ -184,7 +187,7 @@ func (c *Cluster) refusal(p *pod) string {
 	case !p.ready && (policy == policyv1.AlwaysAllow || ok && healthy >= desired && desired > 0):
 		return ""
 	case !ok:
-		return fmt.Sprintf("PodDisruptionBudget %s allows no eviction: it is of pods whose controller has no scale", name)
+		return fmt.Sprintf("PodDisruptionBudget %s allows no eviction: its pods have no controller with a scale that it could count by", name)
 	case healthy <= desired:
 		return fmt.Sprintf("PodDisruptionBudget %s allows no eviction: %d pods are healthy, and %d have to be", name, healthy, desired)
 	}
@@ -200,6 +203,8 @@ type drain struct {
 	left map[string]string
 	// forced are pods without a controller: kubectl asks for --force, and nobody makes them again.
 	forced []string
+	// emptied are pods with emptyDir volumes: kubectl asks for --delete-emptydir-data.
+	emptied []string
 	// daemons stay.
 	daemons int
 }
@@ -221,6 +226,9 @@ func (d *drain) step(c *Cluster) (did bool) {
 		if p.owner.Kind == "Pod" {
 			d.forced = append(d.forced, p.key())
 		}
+		if slices.ContainsFunc(p.obj.Spec.Volumes, func(v v1.Volume) bool { return v.EmptyDir != nil }) {
+			d.emptied = append(d.emptied, p.key())
+		}
 		c.evicted(p)
 		did = true
 	}
@@ -239,6 +247,8 @@ type Drain struct {
 	Left []Left `json:"left,omitempty"`
 	// Forced are pods that nobody makes again.
 	Forced []string `json:"forced,omitempty"`
+	// Emptied are pods whose emptyDir volumes are lost.
+	Emptied []string `json:"emptied,omitempty"`
 	// Daemons are pods of DaemonSets, and of the kubelet itself. They stay.
 	Daemons int `json:"daemons"`
 }
@@ -250,7 +260,7 @@ type Left struct {
 }
 
 func (d *drain) report() Drain {
-	out := Drain{Node: d.node, Forced: d.forced, Daemons: d.daemons}
+	out := Drain{Node: d.node, Forced: d.forced, Emptied: d.emptied, Daemons: d.daemons}
 	for _, name := range slices.Sorted(maps.Keys(d.left)) {
 		out.Left = append(out.Left, Left{name, d.left[name]})
 	}

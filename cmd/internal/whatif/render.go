@@ -136,10 +136,13 @@ func (r *Report) lines() (lines []string) {
 			say("%s: %s", w.Key, reason)
 		}
 		if missing := w.Wanted.After - w.Placed.After - w.Pending.After; missing > 0 && w.What != isDeleted {
-			say("%s: %s not made yet%s", w.Key, areNot(missing), because(w.Waits))
+			say("%s: %s not made%s", w.Key, areNot(missing), because(w.Waits))
 		}
-		if x := w.Rollout; x != nil && (x.Steps > 0 || !x.Complete) && w.What != isDeleted {
+		if x := w.Rollout; x != nil && (x.Steps > 0 || !x.Complete || x.Note != "") && w.What != isDeleted {
 			say("%s: %s", w.Key, x)
+		}
+		if w.Kind == "Pod" && w.What == isEvicted && w.Wanted.After == 0 {
+			say("%s: it has no workload, and nobody makes it again", w.Key)
 		}
 	}
 	for _, d := range r.Drains {
@@ -148,7 +151,7 @@ func (r *Report) lines() (lines []string) {
 	pushed := map[Key]bool{}
 	for _, p := range r.Preempted {
 		pushed[p.Key] = true
-		again := "nobody makes them again"
+		again := "nobody makes them again" + because(p.Why)
 		if p.PlacedAgain+p.Pending > 0 {
 			again = fmt.Sprintf("made again, %d placed and %d pending", p.PlacedAgain, p.Pending)
 		}
@@ -216,10 +219,10 @@ func because(why string) string {
 
 // String is a sentence.
 func (x *Rollout) String() string {
-	text := fmt.Sprintf("rollout is over after %s: %d pods of the new template", plural(x.Steps, "step"), x.Updated)
+	text := fmt.Sprintf("rollout is over after %s: %s of the new template", plural(x.Steps, "step"), plural(x.Updated, "pod"))
 	if !x.Complete {
-		text = fmt.Sprintf("rollout is stuck after %s, with %d new pods placed and %d old ones left: %s", plural(x.Steps, "step"), x.Updated,
-			x.Old, x.Stuck)
+		text = fmt.Sprintf("rollout is stuck after %s, with %s placed and %s left: %s", plural(x.Steps, "step"),
+			plural(x.Updated, "new pod"), plural(x.Old, "old one"), x.Stuck)
 	}
 	if x.Note != "" {
 		text += "; " + x.Note
@@ -247,24 +250,28 @@ func whys(reasons []Reason) string {
 func (d *Drain) lines() (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if len(d.Left) == 0 {
-		say("drain of %s: it is empty%s", d.Node, d.stay())
+		say("drain of %s: it is empty%s", d.Node, d.stay("but for"))
 	} else {
-		say("drain of %s: %s left%s", d.Node, areNot(len(d.Left)), d.stay())
+		say("drain of %s: %s left%s", d.Node, areNot(len(d.Left)), d.stay("besides"))
 	}
 	for _, x := range d.Left {
 		say("drain of %s: %s stays: %s", d.Node, x.Pod, x.Why)
 	}
 	if len(d.Forced) > 0 {
-		say("drain of %s: kubectl asks for --force, and nobody makes again: %s", d.Node, strings.Join(d.Forced, ", "))
+		say("drain of %s: kubectl asks for --force, for these have no workload: %s", d.Node, some(d.Forced))
+	}
+	if len(d.Emptied) > 0 {
+		say("drain of %s: kubectl asks for --delete-emptydir-data, for what these have in emptyDir volumes is lost: %s", d.Node, some(d.Emptied))
 	}
 	return lines
 }
 
-func (d *Drain) stay() string {
+// stay tells of the pods that a drain leaves.
+func (d *Drain) stay(besides string) string {
 	if d.Daemons == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", but for %s of DaemonSets or the kubelet's own", plural(d.Daemons, "pod"))
+	return fmt.Sprintf(", %s %s of DaemonSets or the kubelet's own", besides, plural(d.Daemons, "pod"))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", math.Round(share*100)) }

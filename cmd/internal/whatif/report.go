@@ -47,7 +47,8 @@ type Pair struct {
 // Workload is what becomes of one.
 type Workload struct {
 	Key
-	// What the change does to it: new, scaled, new template, "scaled, new template", deleted, evicted, unchanged; empty: nothing.
+	// What the change does to it: new, scaled, new template, "scaled, new template", renumbered, deleted, evicted, unchanged; empty:
+	// nothing.
 	What string `json:"what,omitempty"`
 	// Wanted are its replicas, Placed those with a node, Pending those without.
 	Wanted  Pair `json:"wanted"`
@@ -59,7 +60,7 @@ type Workload struct {
 	// Reasons are why pods pend, most pods first.
 	Reasons []Reason `json:"reasons,omitempty"`
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Waits is why a StatefulSet's controller neither makes nor deletes another pod.
+	// Waits is why the controller makes no other pod.
 	Waits string `json:"waits,omitempty"`
 	// Pods are those that were there before or are there now, by name.
 	Pods []Pod `json:"pods,omitempty"`
@@ -108,6 +109,8 @@ type Preempted struct {
 	// PlacedAgain are the pods that their workload has made instead and that found a node; Pending those that did not.
 	PlacedAgain int `json:"placedAgain"`
 	Pending     int `json:"pending"`
+	// Why nobody makes them again, where it is known.
+	Why string `json:"why,omitempty"`
 }
 
 // Budget is a PodDisruptionBudget that has fewer healthy pods than it asks for.
@@ -269,6 +272,7 @@ func (c *Cluster) Report() *Report {
 			r.Placed = false
 		}
 	}
+	r.Notes = append(r.Notes, c.autoscaled(after)...)
 	for _, d := range c.drains {
 		x := d.report()
 		r.Placed = r.Placed && len(x.Left) == 0
@@ -294,10 +298,6 @@ func (c *Cluster) Report() *Report {
 	return r
 }
 
-func merged(a, b map[v1.ResourceName]room) map[v1.ResourceName]room {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return all
 // autoscaled tells of workloads of the change whose replicas an autoscaler sets.
 func (c *Cluster) autoscaled(after *mark) (notes []string) {
 	for _, a := range c.scalers {
@@ -311,6 +311,10 @@ func (c *Cluster) autoscaled(after *mark) (notes []string) {
 	return notes
 }
 
+func merged(a, b map[v1.ResourceName]room) map[v1.ResourceName]room {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
 }
 
 func (r room) share() float64 {
@@ -361,11 +365,27 @@ func (c *Cluster) workload(key Key, pods []*pod, after *mark) Workload {
 	w.Reasons, _ = c.reasonsOf(key, pods)
 	if x := c.workloads[key]; x != nil && c.change.mine[key] != "" {
 		w.Rollout = x.rollout(c)
-		if set, ok := x.(*statefulSet); ok {
-			w.Waits = set.waits
-		}
+		w.Waits = waits(x)
+	}
+	for _, p := range pods {
+		w.Waits = cmp.Or(w.Waits, waits(c.workloads[p.owner])) // a CronJob's Job
 	}
 	return w
+}
+
+// waits is why a controller makes no other pod; empty: it is known, or there is no reason.
+func waits(x controller) string {
+	switch x := x.(type) {
+	case *statefulSet:
+		return x.waits
+	case *deployment:
+		if x.object.Spec.Paused {
+			return isPaused
+		}
+	case *job:
+		return x.failed
+	}
+	return ""
 }
 
 // Reword takes in, in words, why so many pods of an owner pend, and what would help. It is for the report that follows.
@@ -418,7 +438,7 @@ func (c *Cluster) preemptions() (all []Preempted) {
 		key := c.top(x.victim.owner)
 		w := byKey[key]
 		if w == nil {
-			w = &Preempted{Key: key, Priority: or(x.victim.obj.Spec.Priority, 0)}
+			w = &Preempted{Key: key, Priority: or(x.victim.obj.Spec.Priority, 0), Why: waits(c.workloads[x.victim.owner])}
 			byKey[key] = w
 		}
 		w.Pods = append(w.Pods, x.victim.obj.Name)

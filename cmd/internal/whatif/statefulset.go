@@ -29,9 +29,11 @@ func (s *statefulSet) wants(*Cluster) int { return int(or(s.object.Spec.Replicas
 
 func (s *statefulSet) lost(*Cluster, *pod) {}
 
-func (s *statefulSet) first() int {
-	if s.object.Spec.Ordinals != nil {
-		return int(s.object.Spec.Ordinals.Start)
+func (s *statefulSet) first() int { return firstOf(s.object) }
+
+func firstOf(set *appsv1.StatefulSet) int {
+	if set.Spec.Ordinals != nil {
+		return int(set.Spec.Ordinals.Start)
 	}
 	return 0
 }
@@ -106,7 +108,7 @@ func (s *statefulSet) firstUnready(c *Cluster) (first *pod) {
 // replace has all pods of an old template go, and others come, in one step.
 func (s *statefulSet) replace(c *Cluster, there map[int]*pod, first, end int) bool {
 	did := false
-	for i := end - 1; i >= max(first, s.partition()); i-- {
+	for i := end - 1; i >= s.partition(); i-- {
 		if p := there[i]; p != nil && p.stale {
 			c.remove(p)
 			delete(there, i)
@@ -126,10 +128,10 @@ func (s *statefulSet) replace(c *Cluster, there map[int]*pod, first, end int) bo
 
 // roll deletes one pod of an old template, the highest number first, once those above it are ready.
 func (s *statefulSet) roll(c *Cluster, there map[int]*pod, end int) bool {
-	if s.object.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+	if s.onDelete() {
 		return false
 	}
-	for i := end - 1; i >= max(s.first(), s.partition()); i-- {
+	for i := end - 1; i >= s.partition(); i-- {
 		p := there[i]
 		switch {
 		case p == nil:
@@ -146,11 +148,17 @@ func (s *statefulSet) roll(c *Cluster, there map[int]*pod, end int) bool {
 	return false
 }
 
+// onDelete tells whether pods keep an old template until somebody deletes them.
+func (s *statefulSet) onDelete() bool {
+	return s.object.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType && !s.atOnce
+}
+
+// partition is the lowest number of the pods that get a new template.
 func (s *statefulSet) partition() int {
-	if r := s.object.Spec.UpdateStrategy.RollingUpdate; r != nil {
-		return int(or(r.Partition, 0))
+	if r := s.object.Spec.UpdateStrategy.RollingUpdate; r != nil && !s.atOnce {
+		return s.first() + int(or(r.Partition, 0))
 	}
-	return 0
+	return s.first()
 }
 
 // makeOne makes a pod, and those of its claims that are not there.
@@ -201,13 +209,13 @@ func (s *statefulSet) rollout(c *Cluster) *Rollout {
 	x.Complete = x.Old == 0 && missing <= 0
 	switch {
 	case x.Complete:
-	case s.object.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType && s.waits == "":
+	case s.onDelete() && s.waits == "":
 		x.Stuck = "its update strategy is OnDelete: pods that are there keep the old template until somebody deletes them"
 	default:
 		x.Stuck = s.waits
 	}
 	if kept > 0 && x.Complete {
-		x.Note = fmt.Sprintf("%d pods below partition %d keep the old template", kept, s.partition())
+		x.Note = fmt.Sprintf("partition %d leaves %s of the old one", s.partition()-s.first(), plural(kept, "pod"))
 	}
 	return x
 }

@@ -301,13 +301,13 @@ func TestStatefulSetsGoInOrder(t *testing.T) {
 		want, say          string
 	}{
 		"up":       {"  replicas: 2", "a:1", "  replicas: 4", 4, "web-0@n0 web-1@n0 web-2@n0 web-3@n0", "scaled   2 -> 4   2 -> 4"},
-		"no room":  {"  replicas: 2", "a:1", "  replicas: 4", 2, "web-0@n0 web-1@n0 web-2@", "1 pod is not made yet: web-2 is not ready"},
+		"no room":  {"  replicas: 2", "a:1", "  replicas: 4", 2, "web-0@n0 web-1@n0 web-2@", "1 pod is not made: web-2 is not ready"},
 		"parallel": {"  replicas: 2\n  podManagementPolicy: Parallel", "a:1", "  replicas: 4\n  podManagementPolicy: Parallel", 2, "web-0@n0 web-1@n0 web-2@ web-3@", "2 pods pend"},
 		"down":     {"  replicas: 4", "a:1", "  replicas: 1", 4, "web-0@n0", "scaled   4 -> 1"},
 		"ordinals": {"  replicas: 1", "a:1", "  replicas: 2\n  ordinals: {start: 3}", 4, "web-3@n0 web-4@n0", "scaled   1 -> 2"},
 		"rolled":   {"  replicas: 3", "a:2", "  replicas: 3", 3, "web-0@n0 web-1@n0 web-2@n0", "rollout is over after 3 steps: 3 pods of the new template"},
 		"part": {"  replicas: 3", "a:2", "  replicas: 3\n  updateStrategy: {rollingUpdate: {partition: 2}}", 3, "web-0@n0 web-1@n0 web-2@n0",
-			"1 pods of the new template; 2 pods below partition 2 keep the old template"},
+			"rollout is over after 1 step: 1 pod of the new template; partition 2 leaves 2 pods of the old one"},
 		"on delete": {"  replicas: 2", "a:2", "  replicas: 2\n  updateStrategy: {type: OnDelete}", 3, "web-0@n0 web-1@n0", "its update strategy is OnDelete"},
 	} {
 		t.Run(name, func(t *testing.T) {
