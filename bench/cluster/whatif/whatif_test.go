@@ -17,6 +17,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -37,7 +38,7 @@ var (
 )
 
 const (
-	nodes     = 6
+	nodes     = 6 // at first
 	slots     = 4 // of a node, beside its daemon
 	namespace = "default"
 	// quiet is for how long nothing may happen before a change counts as over: longer than a pod's backoff.
@@ -50,7 +51,7 @@ type cluster struct {
 	random  *rand.Rand
 	program string
 	dir     string
-	made    int    // workloads
+	made    int    // workloads, images and nodes
 	why     string // a pod of a drained node stays; empty: none does
 }
 
@@ -65,7 +66,7 @@ func TestSimulateTellsWhatBecomesOfAChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.program = program
-	c.Controllers("deployment", "replicaset", "statefulset", "daemonset", "garbagecollector", "disruption", "kubelet")
+	c.Controllers("deployment", "replicaset", "statefulset", "daemonset", "job", "garbagecollector", "disruption", "kubelet")
 	c.Coordinator(testbed.Scheduler{})
 	c.fill()
 	c.settle()
@@ -90,9 +91,7 @@ func TestSimulateTellsWhatBecomesOfAChange(t *testing.T) {
 func (c *cluster) fill() {
 	var all []runtime.Object
 	for i := range nodes {
-		name := fmt.Sprintf("node-%d", i)
-		all = append(all, build.Node(name).CPU(fmt.Sprintf("%d100m", slots)).Memory("32Gi").Label(v1.LabelHostname, name).
-			Zone(fmt.Sprintf("zone-%d", i%3)).Obj())
+		all = append(all, hollowNode(fmt.Sprintf("node-%d", i), i))
 	}
 	all = append(all, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000},
 		budget("one", nil, new(intstr.FromInt32(1))), budget("two", new(intstr.FromString("50%")), nil))
@@ -100,6 +99,12 @@ func (c *cluster) fill() {
 	for _, w := range []runtime.Object{deployment("one", 5, ""), deployment("two", 4, ""), statefulSet("set", 3), daemonSet()} {
 		c.put(w)
 	}
+}
+
+// hollowNode has room for so many pods as there are slots, whatever their sizes: of CPU it has enough, but for the largest.
+func hollowNode(name string, zone int) *v1.Node {
+	return build.Node(name).CPU(fmt.Sprintf("%d100m", 2*slots)).Memory("32Gi").Pods(fmt.Sprint(slots+1)).Label(v1.LabelHostname, name).
+		Zone(fmt.Sprintf("zone-%d", zone%3)).Obj()
 }
 
 func budget(app string, least, most *intstr.IntOrString) *policyv1.PodDisruptionBudget {
@@ -167,6 +172,31 @@ func daemonSet() *appsv1.DaemonSet {
 	return d
 }
 
+// newJob has pods that work for longer than any test takes.
+func newJob(name string, pods, backoffLimit int32) *batchv1.Job {
+	j := &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: meta(name)}
+	_, j.Spec.Template = template(name, "1", "")
+	j.Spec.Template.Spec.RestartPolicy = v1.RestartPolicyNever
+	j.Spec.Template.Annotations = map[string]string{testbed.WorksFor: "24h"}
+	j.Spec.Parallelism, j.Spec.BackoffLimit = &pods, &backoffLimit
+	return j
+}
+
+// templateOf is that of a workload's pods.
+func templateOf(obj runtime.Object) *v1.PodTemplateSpec {
+	switch w := obj.(type) {
+	case *appsv1.Deployment:
+		return &w.Spec.Template
+	case *appsv1.StatefulSet:
+		return &w.Spec.Template
+	case *appsv1.DaemonSet:
+		return &w.Spec.Template
+	case *batchv1.Job:
+		return &w.Spec.Template
+	}
+	return nil
+}
+
 // put creates a workload, or gives the one that is there the spec.
 func (c *cluster) put(obj runtime.Object) {
 	c.T.Helper()
@@ -195,6 +225,14 @@ func (c *cluster) put(obj runtime.Object) {
 				_, err = apps.DaemonSets(namespace).Update(ctx, now, metav1.UpdateOptions{})
 			} else {
 				_, err = apps.DaemonSets(namespace).Create(ctx, w, metav1.CreateOptions{})
+			}
+		case *batchv1.Job:
+			jobs := c.Admin.BatchV1().Jobs(namespace)
+			if now, e := jobs.Get(ctx, w.Name, metav1.GetOptions{}); e == nil {
+				now.Spec.Parallelism, now.Spec.Suspend = w.Spec.Parallelism, w.Spec.Suspend
+				_, err = jobs.Update(ctx, now, metav1.UpdateOptions{})
+			} else {
+				_, err = jobs.Create(ctx, w, metav1.CreateOptions{})
 			}
 		}
 		if err == nil {
@@ -253,6 +291,11 @@ func (c *cluster) lists() (all []runtime.Object, named map[string]runtime.Object
 	for i := range daemons.Items {
 		add("DaemonSet", "apps/v1", &daemons.Items[i])
 	}
+	jobs, err := c.Admin.BatchV1().Jobs(namespace).List(ctx, every)
+	c.must(err)
+	for i := range jobs.Items {
+		add("Job", "batch/v1", &jobs.Items[i])
+	}
 	budgets, err := c.Admin.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, every)
 	c.must(err)
 	for i := range budgets.Items {
@@ -291,7 +334,7 @@ func outcomesOf(all []runtime.Object, named map[string]runtime.Object) map[strin
 	out := map[string]outcome{}
 	for _, obj := range all {
 		p, ok := obj.(*v1.Pod)
-		if !ok {
+		if !ok || p.Status.Phase == v1.PodFailed {
 			continue
 		}
 		app := p.Labels["app"]
@@ -312,13 +355,8 @@ func outcomesOf(all []runtime.Object, named map[string]runtime.Object) map[strin
 // imageOf is that of a workload's template.
 func imageOf(named map[string]runtime.Object, app string) string {
 	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
-		switch w := named[kind+"/"+app].(type) {
-		case *appsv1.Deployment:
-			return w.Spec.Template.Spec.Containers[0].Image
-		case *appsv1.StatefulSet:
-			return w.Spec.Template.Spec.Containers[0].Image
-		case *appsv1.DaemonSet:
-			return w.Spec.Template.Spec.Containers[0].Image
+		if t := templateOf(named[kind+"/"+app]); t != nil {
+			return t.Spec.Containers[0].Image
 		}
 	}
 	return ""
@@ -366,8 +404,17 @@ func isMoving(obj runtime.Object) bool {
 		return obj.Status.ObservedGeneration < obj.Generation
 	case *appsv1.DaemonSet:
 		return obj.Status.ObservedGeneration < obj.Generation
+	case *batchv1.Job:
+		if *obj.Spec.Suspend || hasFailed(obj) {
+			return obj.Status.Active > 0
+		}
+		return obj.Status.Active != *obj.Spec.Parallelism
 	}
 	return false
+}
+
+func hasFailed(j *batchv1.Job) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobFailed })
 }
 
 // pair is a number before and after.

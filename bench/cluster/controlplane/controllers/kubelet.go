@@ -62,8 +62,11 @@ func endOf(p *v1.Pod) time.Time {
 	return p.DeletionTimestamp.Add(min(takes, grace) - grace)
 }
 
-// jobTakes is how long a pod of a Job works.
-const jobTakes = 10 * time.Second
+// jobTakes is how long a pod of a Job works that does not say how long in its annotation worksFor.
+const (
+	jobTakes = 10 * time.Second
+	worksFor = "hollow.shardsched.io/works-for"
+)
 
 // workLeft is how much longer a pod of a Job works; working: it has begun, and not ended.
 func workLeft(p *v1.Pod, now time.Time) (left time.Duration, working bool) {
@@ -71,7 +74,11 @@ func workLeft(p *v1.Pod, now time.Time) (left time.Duration, working bool) {
 	if by == nil || by.Kind != "Job" || p.Status.Phase != v1.PodRunning || p.Status.StartTime == nil || p.DeletionTimestamp != nil {
 		return 0, false
 	}
-	return p.Status.StartTime.Add(jobTakes).Sub(now), true
+	takes, err := time.ParseDuration(p.Annotations[worksFor])
+	if err != nil {
+		takes = jobTakes
+	}
+	return p.Status.StartTime.Add(takes).Sub(now), true
 }
 
 func (c cluster) care(ctx context.Context, p *v1.Pod) error {

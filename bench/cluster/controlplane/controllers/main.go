@@ -4,7 +4,8 @@
 // what there is no machine for.
 //
 //	kubelet      pods with a node are running at once, and gone at once when deleted, or as late
-//	             as their annotation hollow.shardsched.io/stops-after says; pods of Jobs have done their work after 10 s
+//	             as their annotation hollow.shardsched.io/stops-after says; pods of Jobs have done their work after 10 s, or as
+//	             long as their annotation hollow.shardsched.io/works-for says
 //	heartbeat    nodes are alive, but for those with the annotation hollow.shardsched.io/silent
 //	provisioner  claims of classes with the provisioner hollow.shardsched.io get volumes
 //

@@ -39,6 +39,8 @@ const (
 	garbageEvery = 10 * time.Second
 	// A node whose kubelet is silent for so long is not ready; upstream waits 50 s.
 	nodeGrace = 40 * time.Second
+	// A Job makes the first pod that failed again after so long, the next ones later and later; upstream after 10 s.
+	jobBackoff = time.Second
 )
 
 func deployments(ctx context.Context, c cluster) (func(context.Context), error) {
@@ -74,6 +76,7 @@ func daemonSets(ctx context.Context, c cluster) (func(context.Context), error) {
 }
 
 func jobs(ctx context.Context, c cluster) (func(context.Context), error) {
+	job.DefaultJobPodFailureBackOff = jobBackoff
 	j, err := job.NewController(ctx, c.client, c.objects.Core().V1().Pods(), c.objects.Batch().V1().Jobs(), nil, nil)
 	if err != nil {
 		return nil, err

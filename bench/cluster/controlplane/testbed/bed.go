@@ -246,6 +246,9 @@ func (b *Bed) Controllers(ctx context.Context, names ...string) (*process.Proces
 // controller "kubelet": no longer than its grace period.
 const StopsAfter = "hollow.shardsched.io/stops-after"
 
+// WorksFor is the annotation of a pod of a Job that says how long it works, with the controller "kubelet": 10 s without it.
+const WorksFor = "hollow.shardsched.io/works-for"
+
 // Provisioner is the name of the CSI driver whose volumes the controller "provisioner"
 // makes. A class's parameter "topology" names the node label that says where a volume
 // can be used (none: everywhere), its parameter "full" a node that has no room.
