@@ -71,7 +71,7 @@ func NewPool(cores int, c clock.PassiveClock) *Pool {
 	}
 	p := &Pool{idle: make(chan *hand, cores), searches: scorer.NewSearches(&sync.Mutex{})}
 	for range cores {
-		h := &hand{watch: stopwatch{clock: c}}
+		h := &hand{watch: stopwatch{clock: c, origin: c.Now()}}
 		h.eval = scorer.NewEvaluator(&h.watch)
 		h.eval.Share(p.searches)
 		p.idle <- h

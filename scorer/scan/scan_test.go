@@ -125,6 +125,8 @@ func (c *ticking) Now() time.Time {
 	return c.FakePassiveClock.Now()
 }
 
+func (c *ticking) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
 func TestARunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
