@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,7 +35,17 @@ func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.Ex
 	if err := s.reads.Serve(ctx, observe.Read{Step: step, Waits: waits, End: e.End}); err != nil {
 		return nil, err
 	}
-	return e.Answer()
+	out, err := e.Answer()
+	if status.Code(err) != codes.NotFound || s.cfg.PodKept == nil || req.GetKind() != "" {
+		return out, err
+	}
+	switch pod, broken := s.cfg.PodKept(ctx, req.GetNamespace(), req.GetName()); {
+	case broken != nil:
+		return nil, broken
+	case pod != nil:
+		return observe.LeftAlone(pod, s.cfg.Profiles), nil
+	}
+	return nil, err
 }
 
 // ExplainNode tells what a node has left.
@@ -96,7 +108,8 @@ func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string)
 		Rows: l.intake.Rows(),
 	}
 	if claims := l.state.Claims(); claims != nil {
-		q.Claims, q.Allocated, q.User, q.Next = claims.ClaimNames(p), claims.AllocatedNames(p), l.user, claims.Next(p)
+		q.Claims, q.Allocated, q.User = claims.ClaimNames(p), claims.AllocatedNames(p), l.user
+		_, _, q.Next = claims.Refusal(p)
 	}
 	if err := l.state.Settle(); err != nil {
 		return q, false, err
@@ -127,6 +140,14 @@ type words struct {
 func (w words) Node(name string) *v1.Node             { return w.state.Node(name) }
 func (w words) PodsOn(node string) iter.Seq[*v1.Pod]  { return w.state.PodsOn(node) }
 func (w words) In(namespace string) iter.Seq[*v1.Pod] { return w.state.In(namespace) }
+
+// ClaimProblem is part of rules.Cluster.
+func (w words) ClaimProblem(p *v1.Pod) (text, cause, next string) {
+	if claims := w.state.Claims(); claims != nil {
+		return claims.Refusal(p)
+	}
+	return "", "", ""
+}
 
 // user words who has a device.
 func (l forExplanations) user(driver, pool, device string) string {

@@ -42,7 +42,7 @@ func TestResourcesAreToldInOneOrder(t *testing.T) {
 	for _, g := range x.pendingNow(t, "").Groups {
 		causes[g.Causes[0].Cause] += int(g.Pods)
 	}
-	if want := "cpu, memory: full on every node that is big enough"; causes[want] != 3 || len(causes) != 1 {
+	if want := "cpu or memory: full on every node that is big enough"; causes[want] != 3 || len(causes) != 1 {
 		t.Errorf("got %v, want %q of 3 pods", causes, want)
 	}
 	closest := x.explained(t, "a", 0).Closest
@@ -87,8 +87,8 @@ func TestPendingPodsAreGrouped(t *testing.T) {
 	slices.Sort(got)
 	wantLines(t, "groups", got,
 		"1 Deployment shop/big: [2 cpu: larger than any node (9 > 8)] [1 taint dedicated=gpu:NoSchedule is not tolerated (on 1 node)]",
-		"1 Pod default/claims: [0 claim: StorageClass nosuch does not exist (claim data)]",
-		"1 Pod default/full: [2 cpu: full on every node that is big enough (2 nodes)] [1 taint dedicated=gpu:NoSchedule is not tolerated (on 1 node)]",
+		"1 Pod default/claims: [0 StorageClass nosuch does not exist (claim data)]",
+		"1 Pod default/full: [2 cpu: too small, or big enough but full (2 of 3 nodes are big enough)] [1 taint dedicated=gpu:NoSchedule is not tolerated (on 1 node)]",
 		"1 Pod default/gated: [0 scheduling gate example.com/quota ()]",
 		"2 Deployment shop/disk: [2 no node has label disk=ssd (disk=hdd on 1, no disk on 2)] [1 taint dedicated=gpu:NoSchedule is not tolerated (on 1 node)]",
 	)

@@ -1,5 +1,7 @@
 package scorer
 
+import pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+
 // Unmet is the term of a plugin by which a group is refused, and the numbers that decide it.
 type Unmet struct {
 	// Reason is the one that the plugin gives.
@@ -15,6 +17,9 @@ type Unmet struct {
 	Missing bool
 	// Count is the number in the group's domain; Least the smallest of all domains, Total the sum over all rows, where they are known.
 	Count, Least, Total int64
+	// Of a hard constraint: how many domains there are, and the names of those that hold the least, where there are at most namedDomains.
+	Domains int64
+	LeastIn []string
 }
 
 // groupTerms is a groupFilter that tells its terms apart.
@@ -53,10 +58,30 @@ func (r *spreadFilter) unmet(s *Standing, group, _ int) Unmet {
 		c := &r.hard[i]
 		u := s.unmetAt(i, &c.place, group)
 		if u.Least = s.least[i]; u.Missing || u.Count+c.self-u.Least > c.maxSkew {
+			m := s.result.Measures[c.measure]
+			_, u.Domains = m.least()
+			u.LeastIn = m.leastIn()
 			return u
 		}
 	}
 	return Unmet{Domain: -1, RowValue: -1}
+}
+
+// namedDomains bounds what naming domains costs for each row that is told of: hosts may be 100,000.
+const namedDomains = 64
+
+// leastIn names the domains with the smallest sum; nothing where rows are told apart by value, or there are too many.
+func (m *MeasureResult) leastIn() (names []string) {
+	if m.By != pb.Breakdown_BREAKDOWN_DOMAIN || len(m.Cells) > namedDomains {
+		return nil
+	}
+	least, _ := m.least()
+	for i := range m.Cells {
+		if c := &m.Cells[i]; c.Rows > 0 && c.Sum == least {
+			names = append(names, c.Domain)
+		}
+	}
+	return names
 }
 
 func (r *interPodAffinityFilter) unmet(s *Standing, group, reason int) Unmet {

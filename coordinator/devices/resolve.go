@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -35,18 +36,21 @@ func (r *resolved) isNone() bool { return len(r.claims) == 0 && r.extended == ni
 // refusal is why no node takes a pod. It is a status, so an error of the plugin is none.
 type refusal struct {
 	text string
+	// cause says the same without names that are a pod's own; "": the text has none.
+	cause string
 	// next is who has to do what about it; "": the text says so.
 	next string
 }
 
 func (r refusal) Error() string { return r.text }
 
-// Next tells who has to do what, so that a pod's claims can be looked at; "": nothing keeps them from that, or its text says so.
-func (c *Cache) Next(pod *v1.Pod) string {
+// Refusal is what keeps a pod's claims from being looked at, the same without names that are the pod's own, and who has to do what about
+// it; "": nothing does, or the text says so.
+func (c *Cache) Refusal(pod *v1.Pod) (text, cause, next string) {
 	_, err := c.resolve(pod)
 	var no refusal
 	errors.As(err, &no)
-	return no.next
+	return no.text, cmp.Or(no.cause, no.text), no.next
 }
 
 // Problem is what keeps a pod's claims from being looked at; "": nothing. A pod waits for that before its first
@@ -71,7 +75,7 @@ func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
 	for i := range pod.Spec.ResourceClaims {
 		name, made, err := compile.ClaimName(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil {
-			return nil, refusal{err.Error(), nextForTemplate(pod, &pod.Spec.ResourceClaims[i])}
+			return nil, refusal{err.Error(), "a resource claim is not made yet", nextForTemplate(pod, &pod.Spec.ResourceClaims[i])}
 		}
 		if name == "" {
 			continue
@@ -80,17 +84,17 @@ func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
 		claim := c.claims[key]
 		switch {
 		case claim == nil:
-			next := fmt.Sprintf("nobody makes ResourceClaim %s for the pod: it has to be created", key)
+			cause, next := "a resource claim does not exist", fmt.Sprintf("nobody makes ResourceClaim %s for the pod: it has to be created", key)
 			if made {
-				next = nextForTemplate(pod, &pod.Spec.ResourceClaims[i])
+				cause, next = "a resource claim is not made yet", nextForTemplate(pod, &pod.Spec.ResourceClaims[i])
 			}
-			return nil, refusal{fmt.Sprintf("could not find ResourceClaim %q", key), next}
+			return nil, refusal{fmt.Sprintf("could not find ResourceClaim %q", key), cause, next}
 		case claim.DeletionTimestamp != nil:
-			return nil, refusal{fmt.Sprintf("resourceclaim %q is being deleted", name),
+			return nil, refusal{fmt.Sprintf("resourceclaim %q is being deleted", name), "a resource claim is being deleted",
 				fmt.Sprintf("ResourceClaim %s goes once the pods that it is reserved for have ended; then it has to be created anew", key)}
 		case made && !isOwner(pod, claim):
 			const text = "ResourceClaim %s was not created for Pod %s/%s (Pod is not owner)"
-			return nil, refusal{fmt.Sprintf(text, key, pod.Namespace, pod.Name),
+			return nil, refusal{fmt.Sprintf(text, key, pod.Namespace, pod.Name), "a resource claim is another pod's",
 				fmt.Sprintf("ResourceClaim %s is another pod's: where that is gone, delete the claim, and it is made for this pod", key)}
 		}
 		out = append(out, claim)
@@ -129,6 +133,7 @@ func (c *Cache) resolve(pod *v1.Pod) (*resolved, error) {
 		}
 		if c.flights[claim.UID] != nil {
 			return nil, refusal{fmt.Sprintf("resource claim %s is in the process of being allocated", keyOf(claim)),
+				"a resource claim is in the process of being allocated",
 				"another pod of the claim is being bound: this one is tried again once the claim has its devices, or that bind has failed"}
 		}
 		if err := c.checkClasses(claim); err != nil {
@@ -145,7 +150,7 @@ func (c *Cache) checkClasses(claim *resourcev1.ResourceClaim) error {
 		case class == "":
 			return fmt.Errorf("request %s: unsupported request type", request)
 		case c.classes[class] == nil:
-			return refusal{fmt.Sprintf("request %s: device class %s does not exist", request, class),
+			return refusal{fmt.Sprintf("request %s: device class %s does not exist", request, class), "device class " + class + " does not exist",
 				fmt.Sprintf("DeviceClass %s has to be created: by an administrator, or with the driver that serves it", class)}
 		}
 		return nil

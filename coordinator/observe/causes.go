@@ -76,9 +76,20 @@ func (x *explainer) tellCauses() {
 		}
 		for _, cause := range wanted(k.plugin, x.words.Of(k.plugin), &asked) {
 			cause.Nodes, cause.Preemption = c.nodes, preemption(x.out.GetDecision(), k.unresolvable)
-			x.out.Causes = append(x.out.Causes, cause)
+			x.out.Causes = addCause(x.out.Causes, cause)
 		}
 	}
+}
+
+// addCause adds a cause to others; of those that are worded alike the nodes add up.
+func addCause(list []*pb.Cause, c *pb.Cause) []*pb.Cause {
+	for _, x := range list {
+		if x.Plugin == c.Plugin && x.Cause == c.Cause && x.Detail == c.Detail && x.Help == c.Help && x.Preemption == c.Preemption {
+			x.Nodes += c.Nodes
+			return list
+		}
+	}
+	return append(list, c)
 }
 
 // wanted words the reasons of a plugin. Those of one without words stand for themselves.

@@ -160,7 +160,7 @@ func (x *Pending) group(p *v1.Pod, text string, since time.Time) *pendingGroup {
 		x.groups[key] = g
 	}
 	g.pods++
-	if g.example != nil && !since.Before(g.oldest) {
+	if g.example != nil && (since.After(g.oldest) || since.Equal(g.oldest) && p.Name >= g.example.Name) {
 		return nil
 	}
 	g.example, g.oldest = p, since
@@ -237,24 +237,20 @@ func causesOf(d rules.Dictionary, reasons []countedReason, plugins []string, ask
 	var list []*spoken
 	for _, r := range reasons {
 		w, plugin := d.Speaker(r.text, plugins)
-		at := slices.IndexFunc(list, func(s *spoken) bool { return w != nil && s.plugin == plugin })
+		at := slices.IndexFunc(list, func(s *spoken) bool { return w != nil && w.Together && s.plugin == plugin })
 		if at < 0 {
 			list = append(list, &spoken{w, plugin, []string{r.text}, r.nodes})
 			continue
 		}
 		s := list[at]
-		if s.reasons = append(s.reasons, r.text); w.Together {
-			s.nodes = max(s.nodes, r.nodes)
-		} else {
-			s.nodes += r.nodes
-		}
+		s.reasons, s.nodes = append(s.reasons, r.text), max(s.nodes, r.nodes)
 	}
 	slices.SortStableFunc(list, func(a, b *spoken) int { return cmp.Compare(b.nodes, a.nodes) })
 	for _, s := range list {
-		asked.Reasons = s.reasons
+		asked.Reasons, asked.Alone = s.reasons, len(list) == 1
 		for _, c := range wanted(s.plugin, s.words, asked) {
 			c.Nodes = s.nodes
-			out = append(out, c)
+			out = addCause(out, c)
 		}
 	}
 	return out

@@ -133,11 +133,17 @@ func expressionHints(profiles queue.Profiles) queue.Plugin {
 	}}
 }
 
+// How the plugin's reasons begin, and go on before the name of the expression.
+const (
+	saysFalse      = "node(s) didn't match "
+	saysFailed     = "node(s) failed "
+	saysCostly     = "node(s) exceeded the cost limit of "
+	saysExpression = "CEL expression "
+)
+
 func expressionWords() *Words {
 	return &Words{
-		Says: []string{
-			"node(s) didn't match CEL expression", "node(s) failed CEL expression", "node(s) exceeded the cost limit of CEL expression",
-		},
+		Says: []string{saysFalse + saysExpression, saysFailed + saysExpression, saysCostly + saysExpression},
 		Lacks: func(r *Refused) []string {
 			for _, o := range r.Row.Expressions() {
 				if o.Plugin != CELFilter || o.Outcome == "true" {
@@ -157,8 +163,13 @@ func expressionWords() *Words {
 		Wants: func(a *Asked) []Want {
 			var out []Want
 			for _, reason := range a.Reasons {
-				_, name, _ := strings.Cut(reason, "CEL expression ")
-				out = append(out, Want{Cause: "CEL expression " + name, Help: "nodes for which it is true, or another expression"})
+				w := Want{Cause: reason, Help: "nodes for which it is true, or another expression"} // a message of its own
+				if says, name, ok := strings.Cut(reason, saysExpression); ok {
+					w.Cause = "CEL expression " + name + " " + map[string]string{
+						saysFalse: "is false", saysFailed: "fails", saysCostly: "costs too much",
+					}[says]
+				}
+				out = append(out, w)
 			}
 			return out
 		},

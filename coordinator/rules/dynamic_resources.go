@@ -60,9 +60,13 @@ func deviceWords() *Words {
 		Says: []string{
 			"cannot allocate all claims", "resourceclaim not available on the node", "devices can not be searched for",
 			"invalid resource pools were encountered", "cannot schedule extended resource claim", "cannot fit resource", "resourceclaim",
+			"could not find ResourceClaim", "ResourceClaim ", "resource claim ", "request ", "pod \"",
 		},
 		Lacks: func(r *Refused) []string { return r.Row.Devices() },
 		Wants: func(a *Asked) []Want {
+			if text, cause, next := a.Cluster.ClaimProblem(a.Pod); text != "" {
+				return []Want{{Cause: cause, Detail: text, Help: next}}
+			}
 			var names []string
 			for i := range a.Pod.Spec.ResourceClaims {
 				if name, _, err := compile.ClaimName(a.Pod, &a.Pod.Spec.ResourceClaims[i]); err == nil && name != "" {

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -63,9 +64,9 @@ func nearWords() *Words {
 			for _, reason := range a.Reasons {
 				switch reason {
 				case saysAffinity:
-					out = append(out, Want{Cause: "affinity to " + termsText(near.Required), Help: "such a pod, or room beside it"})
+					out = append(out, Want{Cause: "affinity " + termsText(near.Required), Help: "such a pod, or room beside it"})
 				case saysAntiAffinity:
-					out = append(out, Want{Cause: "anti-affinity to " + termsText(near.Anti), Help: "more " + domainsText(near.Anti)})
+					out = append(out, Want{Cause: "anti-affinity " + termsText(near.Anti), Help: "more " + domainsText(near.Anti)})
 				case saysExisting:
 					out = append(out, Want{Cause: "other pods have anti-affinity to this one", Help: "hosts or zones without these pods"})
 				default: // "parsing pod: …"
@@ -79,46 +80,66 @@ func nearWords() *Words {
 
 func nearLacks(r *Refused) []string {
 	near := count.ReadAffinity(r.Pod)
-	where, key := "here", ""
+	where, key, domain := "here", "", ""
 	if r.Unmet != nil {
-		var domain string
 		if key, domain = r.topologyOf(r.Unmet); key != "" {
 			if where = "in " + domainText(key, domain); r.Unmet.Missing {
 				return []string{"the node has no label " + key + ", which the pod's affinity is by"}
 			}
 		}
+		if key == v1.LabelHostname {
+			where = "on this host"
+		}
 	}
 	switch {
 	case slices.Contains(r.Reasons, saysAffinity):
-		if text := termsText(near.Required); r.Unmet != nil && r.Unmet.Total == 0 {
-			return []string{"no pod with " + text}
-		} else if key == v1.LabelHostname {
-			return []string{"no pod on this host with " + text}
-		} else {
-			return []string{"no pod " + where + " with " + text}
+		if r.Unmet != nil && r.Unmet.Total == 0 {
+			where = "anywhere"
 		}
+		return []string{"no pod " + where + " with " + selectorsText(near.Required)}
 	case slices.Contains(r.Reasons, saysAntiAffinity):
-		if names := nearNames(r, func(p *v1.Pod) bool { return matchesAny(near.Anti, p) }); names != "" {
-			return []string{"anti-affinity with " + names}
+		if names := nearNames(r, near.Anti, key, domain); names != "" {
+			return []string{"anti-affinity with " + names + " " + where}
 		}
-		return []string{"anti-affinity with a pod " + where + " that has " + termsText(near.Anti)}
+		return []string{"anti-affinity with a pod " + where + " that has " + selectorsText(near.Anti)}
 	}
 	existing := func(p *v1.Pod) bool { return count.HasAffinity(p) && matchesAny(count.ReadAffinity(p).Anti, r.Pod) }
-	if names := nearNames(r, existing); names != "" {
-		return []string{names + " has anti-affinity to this pod"}
+	names := "a pod"
+	if r.Named {
+		names = cmp.Or(r.named(existing), names)
 	}
-	return []string{"a pod " + where + " has anti-affinity to this pod"}
+	return []string{"anti-affinity of " + names + " " + where + " to this pod"}
 }
 
-// nearNames names pods of the node that a term is about, each with where they are.
-func nearNames(r *Refused, about func(*v1.Pod) bool) string {
+// nearNames names pods of a node's domain that terms are about: first those of the node, then those of other nodes, among some pods of
+// the namespaces that the terms name.
+func nearNames(r *Refused, terms []count.AffinityTerm, key, domain string) string {
 	if !r.Named {
 		return ""
 	}
-	if names := r.named(about); names != "" {
-		return names + " on this host"
+	terms = slices.DeleteFunc(slices.Clone(terms), func(t count.AffinityTerm) bool { return key != "" && t.TopologyKey != key })
+	about := func(p *v1.Pod) bool { return matchesAny(terms, p) }
+	if names := r.named(about); names != "" || key == "" || key == v1.LabelHostname {
+		return names
 	}
-	return ""
+	var names []string
+	left := maxSought
+	for i := range terms {
+		for _, namespace := range terms[i].Names {
+			for p := range r.Cluster.In(namespace) {
+				if left--; left < 0 || len(names) > maxNamed {
+					break
+				}
+				n := r.Cluster.Node(p.Spec.NodeName)
+				if name := p.Namespace + "/" + p.Name; n != nil && n.Labels[key] == domain && p.UID != r.Pod.UID && about(p) &&
+					!slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names[:min(len(names), maxNamed)], ", ")
 }
 
 // matchesAny tells whether one of some terms is about a pod, as far as that is told by the names of namespaces.
@@ -128,28 +149,40 @@ func matchesAny(terms []count.AffinityTerm, other *v1.Pod) bool {
 	})
 }
 
-// termsText words what terms are about: app=db in namespace default.
+// termsText words terms: "by zone to app=db in namespace default".
 func termsText(terms []count.AffinityTerm) string {
 	var words []string
 	for i := range terms {
-		t := &terms[i]
-		text := short(t.Selector.String())
-		switch {
-		case t.Selector.Empty():
-			text = "any labels"
-		case t.Selector.MatchesNothing():
-			text = "no labels at all (the selector is missing)"
-		}
-		if !t.Namespaces.MatchesNothing() {
-			text += " in namespaces with " + cmp.Or(short(t.Namespaces.String()), "any labels")
-		} else if len(t.Names) == 1 {
-			text += " in namespace " + t.Names[0]
-		} else {
-			text += " in namespaces " + listed(t.Names)
-		}
-		words = append(words, text)
+		words = append(words, "by "+keyText(terms[i].TopologyKey)+" to "+selectorText(&terms[i]))
 	}
 	return listed(words)
+}
+
+// selectorsText words what terms are about.
+func selectorsText(terms []count.AffinityTerm) string {
+	var words []string
+	for i := range terms {
+		words = append(words, selectorText(&terms[i]))
+	}
+	return listed(words)
+}
+
+// selectorText words what a term is about: "app=db in namespace default".
+func selectorText(t *count.AffinityTerm) string {
+	text := short(t.Selector.String())
+	switch {
+	case t.Selector.Empty():
+		text = "any labels"
+	case t.Selector.MatchesNothing():
+		text = "no labels at all (the selector is missing)"
+	}
+	switch {
+	case !t.Namespaces.MatchesNothing():
+		return text + " in namespaces with " + cmp.Or(short(t.Namespaces.String()), "any labels")
+	case len(t.Names) == 1:
+		return text + " in namespace " + t.Names[0]
+	}
+	return text + " in namespaces " + listed(t.Names)
 }
 
 // domainsText words what more of would help: hosts, zones.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -136,14 +137,14 @@ func termLack(t *v1.NodeSelectorTerm, n *v1.Node) string {
 		}
 	}
 	for i := range t.MatchFields {
-		if r := &t.MatchFields[i]; !meets(r, n.Name, r.Key == "metadata.name") {
+		if r := &t.MatchFields[i]; !meets(r, n.Name, r.Key == metav1.ObjectNameField) {
 			return "field " + requirementText(r)
 		}
 	}
 	return ""
 }
 
-// affinityWants words the label that the fewest nodes have.
+// affinityWants words what nodes have of the labels that the pod wants: of one that none has, that.
 func affinityWants(a *Asked) []Want {
 	const help = "label a node, or change the pod's selector or affinity"
 	if slices.Contains(a.Reasons, termsConflict) {
@@ -151,6 +152,9 @@ func affinityWants(a *Asked) []Want {
 			Help: "another affinity"}}
 	}
 	terms := requiredTerms(a.Pod, a.Profile)
+	if names := nodesNamed(terms); len(names) > 0 && len(a.Pod.Spec.NodeSelector) == 0 {
+		return []Want{namedWant(names, a.Cluster)}
+	}
 	var list []v1.NodeSelectorRequirement
 	for _, key := range slices.Sorted(maps.Keys(a.Pod.Spec.NodeSelector)) {
 		list = append(list, v1.NodeSelectorRequirement{Key: key, Operator: v1.NodeSelectorOpIn, Values: []string{a.Pod.Spec.NodeSelector[key]}})
@@ -158,32 +162,59 @@ func affinityWants(a *Asked) []Want {
 	if len(terms) == 1 { // of several, one is enough
 		list = append(list, terms[0].MatchExpressions...)
 	}
-	rarest, fewest := -1, 0
+	var words, counts []string
 	for i := range list {
-		if n, known := meeting(a.Nodes, &list[i]); known && (rarest < 0 || n < fewest) {
-			rarest, fewest = i, n
+		r := &list[i]
+		words = append(words, requirementText(r))
+		n, known := meeting(a.Nodes, r)
+		switch {
+		case !known:
+			continue
+		case n == 0 && r.Operator == v1.NodeSelectorOpDoesNotExist:
+			return []Want{{Cause: "every node has label " + r.Key, Detail: valuesText(a.Nodes, r.Key),
+				Help: "a node without the label, or change the pod's affinity"}}
+		case n == 0:
+			return []Want{{Cause: "no node has label " + requirementText(r), Detail: valuesText(a.Nodes, r.Key), Help: help}}
 		}
+		counts = append(counts, fmt.Sprintf("%s on %d", requirementText(r), n))
 	}
-	if rarest < 0 {
-		var words []string
-		for i := range terms[:min(len(terms), maxNamed)] {
-			words = append(words, termText(&terms[i]))
+	if len(counts) > 0 {
+		return []Want{{Cause: plural("label", len(words)) + " " + listed(words),
+			Detail: fmt.Sprintf("%s of %s", listed(counts), nodesText(a.Nodes.Nodes())), Help: help}}
+	}
+	for i := range terms {
+		words = append(words, termText(&terms[i]))
+	}
+	if len(words) == 0 {
+		return []Want{{Cause: "node selector or affinity", Help: help}}
+	}
+	return []Want{{Cause: "node affinity: " + strings.Join(words[:min(len(words), maxNamed)], ", or "), Help: help}}
+}
+
+// nodesNamed are the nodes that terms name, where each names one and says nothing else; none: they do not.
+func nodesNamed(terms []v1.NodeSelectorTerm) (names []string) {
+	for i := range terms {
+		t := &terms[i]
+		if len(t.MatchExpressions) > 0 || len(t.MatchFields) != 1 || t.MatchFields[0].Key != metav1.ObjectNameField ||
+			t.MatchFields[0].Operator != v1.NodeSelectorOpIn || len(t.MatchFields[0].Values) != 1 {
+			return nil
 		}
-		if len(words) == 0 {
-			return []Want{{Cause: "node selector or affinity", Help: help}}
-		}
-		return []Want{{Cause: "node affinity: " + strings.Join(words, ", or "), Help: help}}
+		names = append(names, t.MatchFields[0].Values[0])
 	}
-	r := &list[rarest]
-	if fewest == 0 {
-		return []Want{{Cause: "no node has label " + requirementText(r), Detail: valuesText(a.Nodes, r.Key), Help: help}}
+	return names
+}
+
+// namedWant words that a pod is for some nodes by name, as those of DaemonSets are.
+func namedWant(names []string, c Cluster) Want {
+	absent := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return c.Node(name) != nil })
+	switch {
+	case len(absent) < len(names):
+		return Want{Cause: "the pod is for " + plural("node", len(names)) + " " + listed(names) + " alone", Help: "room on it, or another affinity"}
+	case len(names) == 1:
+		return Want{Cause: "node " + names[0] + " does not exist", Detail: "the pod is for this node alone", Help: "that node, or another affinity"}
 	}
-	var words []string
-	for i := range list[:min(len(list), maxNamed)] {
-		words = append(words, requirementText(&list[i]))
-	}
-	return []Want{{Cause: "label " + strings.Join(words, ", "), Detail: fmt.Sprintf("%s of %d have %s", nodesText(fewest), a.Nodes.Nodes(),
-		requirementText(r)), Help: help}}
+	return Want{Cause: "nodes " + listed(names) + " do not exist", Detail: "the pod is for these nodes alone",
+		Help: "one of these nodes, or another affinity"}
 }
 
 // meeting is how many nodes meet a requirement.

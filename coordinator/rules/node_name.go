@@ -32,7 +32,7 @@ func nameWords() *Words {
 			return []string{"spec.nodeName is " + r.Class.Query.GetNodeName() + ", another node"}
 		},
 		Wants: func(a *Asked) []Want {
-			return []Want{{Cause: "spec.nodeName names a node that does not take the pod", Help: "that node, or a pod without nodeName"}}
+			return []Want{{Cause: "spec.nodeName is " + a.Pod.Spec.NodeName, Help: "that node, or a pod without nodeName"}}
 		},
 	}
 }

@@ -128,40 +128,74 @@ func fitWords() *Words {
 
 // fitWants tells what no node has enough of from what nodes have, but others use.
 func fitWants(a *Asked) []Want {
-	requests := compile.Requests(a.Pod)
-	var full, large, sizes []string
-	for _, name := range resourcesIn(a.Reasons) {
-		if name == tooManyPods {
-			full = append(full, "pods")
-			continue
-		}
-		asked := requests[v1.ResourceName(name)]
-		if most := a.Nodes.Largest(v1.ResourceName(name)); asked.Cmp(most) > 0 {
+	requests, names := compile.Requests(a.Pod), resourcesIn(a.Reasons)
+	var large, sizes, absent []string
+	for _, name := range names {
+		asked, most := requests[v1.ResourceName(name)], a.Nodes.Largest(v1.ResourceName(name))
+		switch {
+		case name == tooManyPods || asked.Cmp(most) <= 0:
+		case most.IsZero():
+			absent = append(absent, name)
+		default:
 			large = append(large, name)
 			sizes = append(sizes, fmt.Sprintf("%s > %s", asked.String(), most.String()))
-		} else {
-			full = append(full, name)
 		}
 	}
+	const larger = "larger nodes, or smaller requests"
 	enough, less, known := a.Nodes.Large(requests)
-	switch {
-	case len(large) > 0 && (!a.Judged || a.Unresolvable):
-		return []Want{{Cause: strings.Join(large, ", ") + ": larger than any node", Detail: strings.Join(sizes, ", "),
-			Help: "larger nodes, or smaller requests"}}
-	case a.Judged && a.Unresolvable:
-		return []Want{{Cause: strings.Join(tooLittle(a.Reasons, less), ", ") + ": too small even when empty",
-			Help: "larger nodes, or smaller requests"}}
-	case !a.Judged && known && enough == 0:
-		return []Want{{Cause: strings.Join(full, ", ") + ": no node has enough of all at once", Help: "larger nodes, or smaller requests"}}
+	all := a.Nodes.Nodes()
+	var detail []string
+	if a.Judged { // pods that are told together may ask for other amounts
+		detail = requestsText(names, requests)
 	}
-	w := Want{Cause: strings.Join(full, ", ") + ": big enough, but full", Help: "more such nodes, pods that leave, or a higher priority"}
-	if !a.Judged {
-		w.Cause = strings.Join(full, ", ") + ": full on every node that is big enough"
-		if known {
-			w.Detail = nodesText(enough)
+	w := Want{Help: "more such nodes, pods that leave, or a higher priority"}
+	switch {
+	case len(absent) > 0:
+		w = Want{Cause: "no node has " + listed(absent), Help: "nodes that have it"}
+		detail = nil
+	case len(large) > 0 && (!a.Judged || a.Unresolvable):
+		w = Want{Cause: strings.Join(large, ", ") + ": larger than any node", Help: larger}
+		detail = sizes
+	case a.Judged && a.Unresolvable:
+		names = tooLittle(a.Reasons, less)
+		w = Want{Cause: strings.Join(names, ", ") + ": too small even when empty", Help: larger}
+		detail = requestsText(names, requests)
+	case a.Judged:
+		w.Cause = wordsOf(names, ", ") + ": big enough, but full"
+	case known && enough == 0:
+		w = Want{Cause: wordsOf(names, ", ") + ": no node has enough of all at once", Help: larger}
+	case known && a.Alone:
+		w.Cause = wordsOf(names, " or ") + ": full on every node that is big enough"
+		detail = []string{nodesText(enough)}
+	case known && enough == all:
+		w.Cause = wordsOf(names, " or ") + ": big enough, but full"
+	case known: // others refuse some nodes, of which some may be big enough
+		w.Cause = wordsOf(names, " or ") + ": too small, or big enough but full"
+		w.Help = "larger or more nodes, pods that leave, or a higher priority"
+		detail = []string{fmt.Sprintf("%d of %s are big enough", enough, nodesText(all))}
+	default:
+		w.Cause = wordsOf(names, " or ") + ": not enough"
+	}
+	w.Detail = strings.Join(detail, ", ")
+	return []Want{w}
+}
+
+// wordsOf joins the names of resources.
+func wordsOf(resources []string, by string) string {
+	return strings.ReplaceAll(strings.Join(resources, by), tooManyPods, "pods")
+}
+
+// requestsText words what a pod asks of some resources: "asks cpu 4", "memory 2Gi".
+func requestsText(names []string, requests v1.ResourceList) (words []string) {
+	for _, name := range names {
+		if q, ok := requests[v1.ResourceName(name)]; ok {
+			words = append(words, name+" "+q.String())
 		}
 	}
-	return []Want{w}
+	if len(words) > 0 {
+		words[0] = "asks " + words[0]
+	}
+	return words
 }
 
 // tooManyPods stands for the number of pods among resources: no resource is named so.

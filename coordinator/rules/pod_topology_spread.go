@@ -96,24 +96,49 @@ func repeatsConstraint(list []v1.TopologySpreadConstraint, i int) bool {
 	return false
 }
 
+// The reasons of the plugin: a node without a label has the longer one.
+const (
+	saysSkewed     = "node(s) didn't match pod topology spread constraints"
+	saysNoTopology = saysSkewed + " (missing required label)"
+)
+
 func spreadWords() *Words {
 	return &Words{
-		Says:  []string{"node(s) didn't match pod topology spread constraints"},
+		Says:  []string{saysSkewed},
 		Lacks: func(r *Refused) []string { return []string{spreadLack(r)} },
-		Wants: func(a *Asked) []Want {
-			var words []string
-			for _, c := range hardConstraints(a.Pod, a.Profile) {
-				words = append(words, fmt.Sprintf("%s with maxSkew %d", keyText(c.TopologyKey), c.MaxSkew))
-			}
-			w := Want{Cause: "spread over " + listed(words), Help: "room in the domains with the fewest pods, or a larger maxSkew"}
-			for _, c := range hardConstraints(a.Pod, a.Profile) {
-				if _, having, _ := a.Nodes.Label(c.TopologyKey); a.Nodes.Nodes() > having {
-					w.Detail = fmt.Sprintf("%s have no label %s", nodesText(a.Nodes.Nodes()-having), c.TopologyKey)
+		Wants: func(a *Asked) (out []Want) {
+			for _, reason := range a.Reasons {
+				if reason == saysNoTopology {
+					out = append(out, topologyWant(a))
+				} else {
+					out = append(out, skewWant(a))
 				}
 			}
-			return []Want{w}
+			return out
 		},
 	}
+}
+
+// skewWant words that pods are spread less evenly than a pod wants.
+func skewWant(a *Asked) Want {
+	var words, keys []string
+	for _, c := range hardConstraints(a.Pod, a.Profile) {
+		words, keys = append(words, fmt.Sprintf("%s with maxSkew %d", keyText(c.TopologyKey), c.MaxSkew)), append(keys, keyText(c.TopologyKey))
+	}
+	return Want{Cause: "spread over " + listed(words), Help: "room in the " + listed(keys) + " with the fewest pods, or a larger maxSkew"}
+}
+
+// topologyWant words that nodes lack a label over which a pod is spread.
+func topologyWant(a *Asked) Want {
+	var keys, counts []string
+	for _, c := range hardConstraints(a.Pod, a.Profile) {
+		if _, having, _ := a.Nodes.Label(c.TopologyKey); a.Nodes.Nodes() > having {
+			keys = append(keys, c.TopologyKey)
+			counts = append(counts, fmt.Sprintf("no %s on %d of %s", c.TopologyKey, a.Nodes.Nodes()-having, nodesText(a.Nodes.Nodes())))
+		}
+	}
+	return Want{Cause: "no label " + listed(keys) + ", over which the pod is spread", Detail: listed(counts),
+		Help: "label these nodes, or spread over another label"}
 }
 
 // hardConstraints are the constraints of a pod that must hold, or its profile's.
@@ -144,9 +169,11 @@ func spreadLack(r *Refused) string {
 		which = " with " + short(r.Class.HardSelectors[u.Term].String())
 	}
 	h := r.Class.Query.GetSpread().GetHard()[u.Term]
-	text := fmt.Sprintf("%s holds %d%s, least %d, maxSkew %d", domainText(key, domain), u.Count, which, u.Least, h.GetMaxSkew())
-	if h.GetMinDomains() > 1 {
-		text += fmt.Sprintf(", minDomains %d", h.GetMinDomains())
+	least := fmt.Sprintf("least %d", u.Least)
+	if u.Domains < int64(h.GetMinDomains()) {
+		least += fmt.Sprintf(" (there are %d of minDomains %d)", u.Domains, h.GetMinDomains())
+	} else if len(u.LeastIn) > 0 {
+		least += fmt.Sprintf(" (%s)", domainText(key, listed(u.LeastIn)))
 	}
-	return text
+	return fmt.Sprintf("%s holds %d%s, %s, maxSkew %d", domainText(key, domain), u.Count, which, least, h.GetMaxSkew())
 }

@@ -54,7 +54,11 @@ func gateWords() *Words {
 		Says:  []string{"waiting for scheduling gates"},
 		Lacks: func(r *Refused) []string { return []string{"scheduling gates: " + short(gates(r.Pod))} },
 		Wants: func(a *Asked) []Want {
-			return []Want{{Cause: "scheduling gate " + short(gates(a.Pod)), Help: "nothing here: who set the gate takes it away"}}
+			w := Want{Cause: "scheduling gate " + short(gates(a.Pod)), Help: "nothing here: whoever set the gate removes it"}
+			if len(a.Pod.Spec.SchedulingGates) > 1 {
+				w = Want{Cause: "scheduling gates " + short(gates(a.Pod)), Help: "nothing here: whoever set the gates removes them"}
+			}
+			return []Want{w}
 		},
 	}
 }

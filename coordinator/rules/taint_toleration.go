@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"strings"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -54,15 +52,21 @@ func taintWords() *Words {
 		Wants: func(a *Asked) []Want {
 			var causes, counts []string
 			for _, t := range a.Nodes.Taints() {
-				if keepsOff(a.Pod, &t.Taint) && len(causes) < maxNamed {
+				if keepsOff(a.Pod, &t.Taint) {
 					causes, counts = append(causes, t.Taint.ToString()), append(counts, nodesText(t.Nodes))
 				}
 			}
-			if len(causes) == 0 {
-				return []Want{{Cause: "taints that are not tolerated", Help: "a toleration"}}
+			const help = "a toleration, or nodes without the taint"
+			switch len(causes) {
+			case 0:
+				return []Want{{Cause: "taints that are not tolerated", Help: help}}
+			case 1:
+				return []Want{{Cause: "taint " + causes[0] + " is not tolerated", Detail: "on " + counts[0], Help: help}}
 			}
-			return []Want{{Cause: "taint " + strings.Join(causes, ", ") + " is not tolerated", Detail: "on " + strings.Join(counts, ", "),
-				Help: "a toleration, or nodes without the taint"}}
+			for i := range counts {
+				counts[i] = causes[i] + " on " + counts[i]
+			}
+			return []Want{{Cause: "taints " + listed(causes) + " are not tolerated", Detail: listed(counts), Help: help}}
 		},
 	}
 }

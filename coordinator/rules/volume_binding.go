@@ -154,53 +154,63 @@ func claimsOf(p *v1.Pod, c Cluster) (out []podClaim) {
 // claimProblems words, for each claim of a pod, what keeps it from all nodes, and who acts next.
 func claimProblems(p *v1.Pod, c Cluster) (out []string) {
 	for _, x := range claimsOf(p, c) {
-		if text := x.problem(c); text != "" {
-			out = append(out, "claim "+x.name+text)
+		if text := x.problemText(c); text != "" {
+			out = append(out, text)
 		}
 	}
 	return out
 }
 
-// problem is what follows the claim's name; "": it keeps the pod from no node as such.
-func (x *podClaim) problem(c Cluster) string {
+func (x *podClaim) problemText(c Cluster) string {
+	what, next := x.problem(c)
+	if what == "" {
+		return ""
+	}
+	return fmt.Sprintf("claim %s: %s: %s", x.name, what, next)
+}
+
+// problem is what keeps the claim from every node, and who acts next; "": nothing keeps it as such.
+func (x *podClaim) problem(c Cluster) (what, next string) {
+	const anew = ", or the claim anew"
 	switch {
 	case x.object == nil && x.made:
-		return " does not exist yet: the ephemeral volume controller makes it"
+		return "the claim of an ephemeral volume is not made yet", "the ephemeral volume controller makes it"
 	case x.object == nil:
-		return " does not exist: make it"
+		return "the claim does not exist", "create it"
 	case x.object.DeletionTimestamp != nil:
-		return " is being deleted: it has to be made anew"
+		return "the claim is being deleted", "create it anew once it is gone"
 	case x.object.Status.Phase == v1.ClaimLost:
-		return ": its volume " + x.object.Spec.VolumeName + " is gone: restore it, or make the claim anew"
+		return "volume " + x.object.Spec.VolumeName + " of the claim is lost", "restore the volume, or create the claim anew"
 	case storage.IsBound(x.object):
 		if c.Volume(x.object.Spec.VolumeName) == nil {
-			return ": its volume " + x.object.Spec.VolumeName + " does not exist"
+			return "volume " + x.object.Spec.VolumeName + " of the claim does not exist", "restore the volume, or create the claim anew"
 		}
-		return ""
+		return "", ""
 	case x.object.Spec.VolumeName != "":
-		return ": the volume controller binds it to " + x.object.Spec.VolumeName + ", which it names"
+		return "the claim is not bound yet to volume " + x.object.Spec.VolumeName + ", which it names", "the volume controller binds it"
 	}
 	name := storage.ClassOf(x.object)
 	class := c.StorageClass(name)
 	switch {
 	case name == "":
-		return " has no StorageClass: the volume controller binds it once there is a volume that fits"
+		return "the claim has no StorageClass and no volume", "the volume controller binds it once there is a volume that fits"
 	case class == nil:
-		return ": StorageClass " + name + " does not exist: make the class, or the claim anew with another"
+		return "StorageClass " + name + " does not exist", "create the class" + anew + " with another"
 	}
 	if late, err := storage.BindsLate(class); err != nil || late {
-		return ""
+		return "", ""
 	}
 	if !storage.Provisions(class) {
-		return ": StorageClass " + name + " provisions nothing: the volume controller binds the claim once there is a volume that fits"
+		return "StorageClass " + name + " binds at once and provisions nothing",
+			"the volume controller binds the claim once there is a volume that fits"
 	}
-	return ": StorageClass " + name + " binds at once: its provisioner " + class.Provisioner + " makes a volume"
+	return "StorageClass " + name + " binds at once, and there is no volume yet", "its provisioner " + class.Provisioner + " makes one"
 }
 
 // bindingLack words what keeps one claim from a node; "": nothing does.
 func bindingLack(r *Refused, x podClaim) string {
-	if text := x.problem(r.Cluster); text != "" {
-		return "claim " + x.name + text
+	if text := x.problemText(r.Cluster); text != "" {
+		return text
 	}
 	if storage.IsBound(x.object) {
 		volume := r.Cluster.Volume(x.object.Spec.VolumeName)
@@ -229,27 +239,60 @@ func bindingLack(r *Refused, x podClaim) string {
 
 func bindingWants(a *Asked) []Want {
 	var out []Want
-	for _, x := range claimsOf(a.Pod, a.Cluster) {
-		text := x.problem(a.Cluster)
-		what, next, _ := strings.Cut(strings.TrimPrefix(text, ":"), ": ")
-		switch what = strings.TrimSpace(what); {
-		case text == "":
-			continue
-		case next == "":
-			out = append(out, Want{Cause: "claim: " + what, Detail: "claim " + x.name, Help: "a volume"})
-		default:
-			out = append(out, Want{Cause: "claim: " + what, Detail: "claim " + x.name, Help: next})
+	claims := claimsOf(a.Pod, a.Cluster)
+	for _, x := range claims {
+		if what, next := x.problem(a.Cluster); what != "" {
+			out = append(out, Want{Cause: what, Detail: "claim " + x.name, Help: next})
 		}
 	}
 	if len(out) > 0 {
 		return out
 	}
-	w := Want{Cause: "volumes are for other nodes", Help: "volumes for these nodes, or room on those that have them"}
-	switch reasons := strings.Join(a.Reasons, " "); {
-	case strings.Contains(reasons, "to bind"):
-		w.Cause = "no free volume"
-	case strings.Contains(reasons, "free storage"):
-		w = Want{Cause: "the storage driver has no room", Help: "more storage"}
+	reasons := strings.Join(a.Reasons, " ")
+	unbound, capacity := strings.Contains(reasons, "to bind"), strings.Contains(reasons, "free storage")
+	for _, x := range claims {
+		if w := x.wants(a.Cluster, capacity); x.object != nil && storage.IsBound(x.object) != (unbound || capacity) && w.Cause != "" {
+			out = append(out, w)
+		}
 	}
-	return []Want{w}
+	if len(out) == 0 {
+		return []Want{{Cause: "volumes are not within reach of these nodes", Help: "volumes for these nodes, or room on those that have them"}}
+	}
+	return out
+}
+
+// wants words what a claim that is there wants of a node: its volume's nodes, or a volume; capacity: it is the driver that has no room.
+func (x *podClaim) wants(c Cluster, capacity bool) Want {
+	w := Want{Detail: "claim " + x.name}
+	if x.object == nil {
+		return Want{}
+	}
+	if storage.IsBound(x.object) {
+		volume := c.Volume(x.object.Spec.VolumeName)
+		if volume == nil || volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+			return Want{}
+		}
+		var terms []string
+		for i := range volume.Spec.NodeAffinity.Required.NodeSelectorTerms {
+			terms = append(terms, termText(&volume.Spec.NodeAffinity.Required.NodeSelectorTerms[i]))
+		}
+		w.Cause, w.Help = "volumes are for other nodes", "room on nodes that have the volume in reach"
+		w.Detail += ": volume " + volume.Name + " is for " + short(strings.Join(terms, ", or "))
+		return w
+	}
+	class, size := c.StorageClass(storage.ClassOf(x.object)), storage.RequestOf(x.object)
+	w.Detail += ", " + size.String()
+	switch {
+	case class == nil:
+		return Want{}
+	case capacity:
+		w.Cause, w.Help = "driver "+class.Provisioner+" has no room for the volume", "more storage of the driver, or room on nodes that have it"
+	case !storage.Provisions(class):
+		w.Cause = "no free volume of StorageClass " + class.Name
+		w.Help = "a volume for these nodes (the class provisions none), or room on nodes that have one"
+	default:
+		w.Cause = "StorageClass " + class.Name + " provisions volumes for other nodes alone (allowedTopologies)"
+		w.Help = "room on those nodes, or other allowedTopologies"
+	}
+	return w
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,12 +38,18 @@ func restrictionWords() *Words {
 			if slices.Contains(r.Reasons, another) {
 				return aloneLacks(r)
 			}
-			if by := r.Named; by {
-				if names := r.named(func(p *v1.Pod) bool { return sharesDisk(r.Pod, p) }); names != "" {
-					return []string{"a disk of the pod is used by " + names + " on this host, and can't be shared"}
+			if r.Named {
+				disk := ""
+				names := r.named(func(p *v1.Pod) bool {
+					name := sharedDisk(r.Pod, p)
+					disk = cmp.Or(disk, name)
+					return name != ""
+				})
+				if names != "" {
+					return []string{disk + " is used by " + names + " on this host, and can't be shared"}
 				}
 			}
-			return []string{"a disk of the pod is in use on this host, and can't be shared"}
+			return []string{listed(diskNames(r.Pod)) + " is in use on this host, and can't be shared"}
 		},
 		Wants: func(a *Asked) []Want {
 			if len(claimProblems(a.Pod, a.Cluster)) > 0 {
@@ -51,7 +58,8 @@ func restrictionWords() *Words {
 			if names := aloneClaims(a.Pod, a.Cluster); slices.Contains(a.Reasons, another) && len(names) > 0 {
 				return []Want{{Cause: "claim " + listed(names) + " is for one pod (ReadWriteOncePod), and in use", Help: "the pod that uses it ends"}}
 			}
-			return []Want{{Cause: "a disk that can't be shared is in use", Help: "other nodes, or the pod that uses it ends"}}
+			return []Want{{Cause: "a disk that can't be shared is in use", Detail: listed(diskNames(a.Pod)),
+				Help: "other nodes, or the pod that uses it ends"}}
 		},
 	}
 }
@@ -98,20 +106,39 @@ func usesClaim(p *v1.Pod, name string) bool {
 	})
 }
 
-// sharesDisk: two pods have a disk in common, of the kinds that can be told apart by name.
-func sharesDisk(a, b *v1.Pod) bool {
+// sharedDisk names a disk that two pods have in common, of the kinds that can be told apart by name; "": none.
+func sharedDisk(a, b *v1.Pod) string {
 	for i := range a.Spec.Volumes {
 		for j := range b.Spec.Volumes {
-			x, y := &a.Spec.Volumes[i], &b.Spec.Volumes[j]
-			switch {
-			case x.GCEPersistentDisk != nil && y.GCEPersistentDisk != nil && x.GCEPersistentDisk.PDName == y.GCEPersistentDisk.PDName,
-				x.AWSElasticBlockStore != nil && y.AWSElasticBlockStore != nil &&
-					x.AWSElasticBlockStore.VolumeID == y.AWSElasticBlockStore.VolumeID,
-				x.RBD != nil && y.RBD != nil && x.RBD.RBDImage == y.RBD.RBDImage && x.RBD.RBDPool == y.RBD.RBDPool,
-				x.ISCSI != nil && y.ISCSI != nil && x.ISCSI.IQN == y.ISCSI.IQN:
-				return true
+			if x := diskName(&a.Spec.Volumes[i]); x != "" && x == diskName(&b.Spec.Volumes[j]) {
+				return x
 			}
 		}
 	}
-	return false
+	return ""
+}
+
+// diskName names the disk that a volume is; "": it is of no kind that VolumeRestrictions looks at.
+func diskName(v *v1.Volume) string {
+	switch {
+	case v.GCEPersistentDisk != nil:
+		return "GCE disk " + v.GCEPersistentDisk.PDName
+	case v.AWSElasticBlockStore != nil:
+		return "EBS volume " + v.AWSElasticBlockStore.VolumeID
+	case v.RBD != nil:
+		return "RBD image " + v.RBD.RBDPool + "/" + v.RBD.RBDImage
+	case v.ISCSI != nil:
+		return "iSCSI target " + v.ISCSI.IQN
+	}
+	return ""
+}
+
+// diskNames are the disks of a pod.
+func diskNames(p *v1.Pod) (names []string) {
+	for i := range p.Spec.Volumes {
+		if name := diskName(&p.Spec.Volumes[i]); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }

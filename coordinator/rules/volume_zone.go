@@ -56,9 +56,7 @@ func bindsLate(e *queue.Event) bool {
 // movesZone: the volume is in other zones or regions than before.
 func movesZone(e *queue.Event) bool {
 	old, now := objects[*v1.PersistentVolume](e)
-	for _, key := range [...]string{
-		v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone, v1.LabelTopologyRegion,
-	} {
+	for _, key := range placeKeys() {
 		if !slices.Equal(storage.Zones(old.Labels[key]), storage.Zones(now.Labels[key])) {
 			return true
 		}
@@ -86,17 +84,36 @@ func zoneWords() *Words {
 			if problems := claimProblems(a.Pod, a.Cluster); len(problems) > 0 {
 				return bindingWants(a)
 			}
-			w := Want{Cause: "volumes are in other zones", Help: "nodes in the zones of the volumes"}
+			var where []string
 			for _, x := range claimsOf(a.Pod, a.Cluster) {
-				if x.object != nil {
-					if volume := a.Cluster.Volume(x.object.Spec.VolumeName); volume != nil && volume.Labels[v1.LabelTopologyZone] != "" {
-						w.Detail = fmt.Sprintf("claim %s: zone %s", x.name, volume.Labels[v1.LabelTopologyZone])
-					}
+				if x.object == nil {
+					continue
+				}
+				if place := placeOf(a.Cluster.Volume(x.object.Spec.VolumeName)); place != "" {
+					where = append(where, fmt.Sprintf("claim %s: %s", x.name, place))
 				}
 			}
-			return []Want{w}
+			return []Want{{Cause: "volumes are in other zones", Detail: listed(where), Help: "nodes in the zones of the volumes"}}
 		},
 	}
+}
+
+// placeKeys are the labels by which volumes are in zones and regions.
+func placeKeys() []string {
+	return []string{v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaRegion}
+}
+
+// placeOf words the zone or region of a volume, which may be nil; "": it has none.
+func placeOf(volume *v1.PersistentVolume) string {
+	if volume == nil {
+		return ""
+	}
+	for _, key := range placeKeys() {
+		if zones := storage.Zones(volume.Labels[key]); len(zones) > 0 {
+			return domainText(key, strings.Join(zones, " or "))
+		}
+	}
+	return ""
 }
 
 // zoneLack words which zone or region of a volume, which may be nil, a node is not in; "": none.
@@ -104,9 +121,7 @@ func zoneLack(volume *v1.PersistentVolume, n *v1.Node) string {
 	if volume == nil {
 		return ""
 	}
-	for _, key := range [...]string{
-		v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaRegion,
-	} {
+	for _, key := range placeKeys() {
 		if zones := storage.Zones(volume.Labels[key]); len(zones) > 0 && !slices.Contains(zones, n.Labels[key]) {
 			return fmt.Sprintf("its volume %s is in %s, %s", volume.Name, domainText(key, strings.Join(zones, " or ")), labelOf(n, key))
 		}

@@ -46,6 +46,9 @@ type Cluster interface {
 	Claim(namespace, name string) *v1.PersistentVolumeClaim
 	Volume(name string) *v1.PersistentVolume
 	StorageClass(name string) *storagev1.StorageClass
+	// ClaimProblem is what keeps a pod's resource claims from being looked at, in a text of the pod's own and in words that are the same
+	// for pods that wait alike, and who has to do what about it; "": nothing does.
+	ClaimProblem(p *v1.Pod) (text, cause, next string)
 }
 
 // Row is what the tables know of a refused node.
@@ -79,8 +82,10 @@ type Asked struct {
 	Reasons []string
 	// Judged: all nodes were judged for the pod. Then Unresolvable tells that nobody's leaving changes the refusals at hand.
 	Judged, Unresolvable bool
-	Nodes                *census.Census
-	Cluster              Cluster
+	// Alone: no other plugin refused a node at the last attempt.
+	Alone   bool
+	Nodes   *census.Census
+	Cluster Cluster
 }
 
 // Watch tells a census which of a pod's labels and requests it is to count.
@@ -129,7 +134,7 @@ func short(text string) string {
 	return strings.ToValidUTF8(text[:maxWord], "") + "…"
 }
 
-// requirementText words a requirement on a label: disk=ssd, zone in (a, b), no gpu.
+// requirementText words a requirement on a label as selectors are written: disk=ssd, zone in (a, b), !gpu.
 func requirementText(r *v1.NodeSelectorRequirement) string {
 	list := short(strings.Join(r.Values, ", "))
 	switch {
@@ -142,7 +147,7 @@ func requirementText(r *v1.NodeSelectorRequirement) string {
 	case r.Operator == v1.NodeSelectorOpNotIn:
 		return r.Key + " not in (" + list + ")"
 	case r.Operator == v1.NodeSelectorOpDoesNotExist:
-		return "none of the key " + r.Key
+		return "!" + r.Key
 	case r.Operator == v1.NodeSelectorOpGt:
 		return r.Key + " > " + list
 	case r.Operator == v1.NodeSelectorOpLt:
@@ -263,6 +268,14 @@ func valuesText(c *census.Census, key string) string {
 		words = append(words, "no node has a label "+key)
 	}
 	return strings.Join(words, ", ")
+}
+
+// plural is a noun, of several things with an s.
+func plural(noun string, n int) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
 }
 
 // nodesText is a number of nodes.

@@ -48,8 +48,8 @@ func (r *rig) explain(t *testing.T) {
 		{"why pending", "default/waits", false, []string{
 			`^Pod default/waits is pending: queue \w+, \d+ attempts?`,
 			`0/[12] nodes are available: .*1 Insufficient cpu`,
-			`It waits for:`, `NodeResourcesFit: a node comes`,
-			`when it is tried without any event`,
+			`It is tried again when`, `a node joins .*\(for NodeResourcesFit\)`,
+			`it is \S+, whatever happens until then`,
 			`nowhere`, `Now 0 of 2 nodes pass every filter.`,
 			`What refuses the nodes:`, `1 +cpu: larger than any node .*NodeResourcesFit`,
 			`Nodes that come closest:`, `a +NodeResourcesFit +Insufficient cpu +cpu: short by 9\d`,

@@ -29,11 +29,15 @@ func newExplainCommand(s Streams) *cobra.Command {
 		Use:     "explain (KIND NAME | KIND/NAME)",
 		GroupID: groupClient,
 		Short:   "Tell why a pod is where it is or why it is nowhere, and what a node has left",
-		Long: `Tell why a pod is where it is, or why it is nowhere: of a placed pod the score that
-each plugin gives the best nodes, of a pending one what it wants and how many nodes
-refuse it for that, which nodes come closest, and what it waits for. The pod is held against the
-cluster as it is now, without the pod itself; what was decided before, and by which
-scores, is told from the leader's memory; of a pod that is gone for ten minutes.
+		Long: `Tell why a pod is where it is, or why it is nowhere:
+
+- of a placed pod, the score that each plugin gives the best nodes;
+- of a pending pod, what refuses it and on how many nodes, what would help, which nodes
+  come closest and what they lack, and when it is tried again.
+
+The pod is held against the cluster as it is now, without the pod itself. What was
+decided before, and by which scores, is told from the leader's memory, of a pod that is
+gone for ten minutes more.
 
 Of a workload (a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or
 ReplicationController) the pod is explained that is worst off. Of a node it tells what
@@ -265,9 +269,21 @@ func explainFeasible(b *strings.Builder, e *pb.ExplainResponse) {
 	}
 }
 
-// explainCauses tells what the pod wants and does not get, and what would help.
+// explainCauses tells what the pod wants and does not get, and what would help: first what holds it back from being tried at all.
 func explainCauses(b *strings.Builder, e *pb.ExplainResponse) {
-	if len(e.GetCauses()) == 0 {
+	var held, refusing [][]string
+	for _, c := range e.GetCauses() {
+		if c.GetNodes() == 0 {
+			held = append(held, []string{"  " + causeText(c), c.GetHelp(), c.GetPlugin()})
+			continue
+		}
+		refusing = append(refusing, []string{fmt.Sprintf("  %d", c.GetNodes()), causeText(c), c.GetHelp(), c.GetPreemption(), c.GetPlugin()})
+	}
+	if len(held) > 0 {
+		fmt.Fprintf(b, "\nWhat holds it back:\n")
+		newTable(b, "  CAUSE", "WOULD HELP", "PLUGIN").print(held...)
+	}
+	if len(refusing) == 0 {
 		return
 	}
 	which := ""
@@ -275,15 +291,7 @@ func explainCauses(b *strings.Builder, e *pb.ExplainResponse) {
 		which = "other "
 	}
 	fmt.Fprintf(b, "\nWhat refuses the %snodes:\n", which)
-	var rows [][]string
-	for _, c := range e.GetCauses() {
-		nodes := ""
-		if c.GetNodes() > 0 {
-			nodes = fmt.Sprint(c.GetNodes())
-		}
-		rows = append(rows, []string{"  " + nodes, causeText(c), c.GetHelp(), c.GetPreemption(), c.GetPlugin()})
-	}
-	newTable(b, "  NODES", "CAUSE", "WOULD HELP", "PREEMPTION", "PLUGIN").print(rows...)
+	newTable(b, "  NODES", "CAUSE", "WOULD HELP", "PREEMPTION", "PLUGIN").print(refusing...)
 }
 
 // causeText is a cause with its detail.

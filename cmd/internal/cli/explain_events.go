@@ -5,78 +5,143 @@ import (
 	"strings"
 )
 
-// eventSubject is what an event is about: upstream's name of the resource, and the word for people.
-type eventSubject struct{ resource, word string }
+// eventSubject is what an event is about: upstream's name of the resource, the words for people, and what happens to it where other
+// words tell that better than those of eventVerb.
+type eventSubject struct {
+	resource, thing string
+	verbs           map[string]string
+}
 
+// eventSubjects has the pending pod itself for UnschedulablePod: no pod is tried again for a change of another that is pending.
 func eventSubjects() []eventSubject {
+	const ends = "ends or is deleted"
 	return []eventSubject{
-		{"Node", "a node"}, {"AssignedPod", "a pod on a node"}, {"UnschedulablePod", "a pending pod"},
-		{"PersistentVolumeClaim", "a claim"}, {"PersistentVolume", "a volume"}, {"storage.k8s.io/StorageClass", "a StorageClass"},
-		{"storage.k8s.io/CSINode", "a CSINode"}, {"storage.k8s.io/CSIDriver", "a CSIDriver"},
-		{"storage.k8s.io/CSIStorageCapacity", "storage capacity"}, {"storage.k8s.io/VolumeAttachment", "a volume's attachment"},
-		{"resource.k8s.io/ResourceClaim", "a resource claim"}, {"resource.k8s.io/ResourceSlice", "a ResourceSlice"},
-		{"resource.k8s.io/DeviceClass", "a DeviceClass"},
+		{"Node", "a node", map[string]string{"Add": "joins", "Delete": "is removed", "Update": "changes otherwise"}},
+		{"AssignedPod", "another pod", map[string]string{"Add": "is placed", "Delete": ends, "Update": "changes otherwise"}},
+		{"UnschedulablePod", "this pod", map[string]string{"Delete": ends, "Update": "is changed otherwise"}},
+		{"PersistentVolumeClaim", "a claim of it", map[string]string{"Update": "is bound or changed"}},
+		{"PersistentVolume", "a volume", nil},
+		{"storage.k8s.io/StorageClass", "a StorageClass", nil},
+		{"storage.k8s.io/CSINode", "a node's CSINode (its storage drivers)", nil},
+		{"storage.k8s.io/CSIDriver", "a CSIDriver", nil},
+		{"storage.k8s.io/CSIStorageCapacity", "the capacity of a storage driver", map[string]string{"Add": "is told", "Update": "changes"}},
+		{"storage.k8s.io/VolumeAttachment", "a VolumeAttachment", map[string]string{"Delete": "is deleted (a volume is detached)"}},
+		{"resource.k8s.io/ResourceClaim", "a resource claim", map[string]string{"Update": "gets or frees devices, or is changed"}},
+		{"resource.k8s.io/ResourceSlice", "a device driver's ResourceSlice", nil},
+		{"resource.k8s.io/DeviceClass", "a DeviceClass", nil},
 	}
 }
 
-// eventAction words what happens to it, by upstream's name of the action.
-func eventAction(name string) string {
-	switch name {
+// eventVerb words what happens to a thing; "": one of its parts changes, see eventPart.
+func eventVerb(action string) string {
+	switch action {
 	case "Add":
-		return "comes"
+		return "is created"
 	case "Delete":
-		return "goes"
+		return "is deleted"
 	case "Update":
-		return "changes"
-	case "UpdateNodeAllocatable":
-		return "gets other amounts"
-	case "UpdateNodeLabel", "UpdatePodLabel":
-		return "gets other labels"
-	case "UpdateNodeTaint":
-		return "gets other taints"
-	case "UpdateNodeCondition":
-		return "gets another condition"
-	case "UpdateNodeAnnotation":
-		return "gets other annotations"
-	case "UpdateNodeDeclaredFeature":
-		return "declares other features"
+		return "is changed"
 	case "UpdatePodScaleDown":
-		return "asks for less"
+		return "is resized to ask for less"
 	case "UpdatePodSchedulingGatesEliminated":
-		return "loses its last gate"
+		return "loses its last scheduling gate"
 	case "UpdatePodToleration":
-		return "tolerates more"
+		return "gets a toleration"
 	case "UpdatePodGeneratedResourceClaim":
 		return "gets the claim that is made for it"
 	}
-	return name
+	if eventPart(action) != "" {
+		return ""
+	}
+	return action
 }
 
-// eventWords words events by what they are about: "a node comes or gets other labels; a claim changes". Events that have no words stay as
-// they are.
+// eventPart is what changes of a thing; "": it is no change of a part.
+func eventPart(action string) string {
+	switch action {
+	case "UpdateNodeAllocatable":
+		return "allocatable resources"
+	case "UpdateNodeLabel", "UpdatePodLabel":
+		return "labels"
+	case "UpdateNodeTaint":
+		return "taints"
+	case "UpdateNodeCondition":
+		return "conditions"
+	case "UpdateNodeAnnotation":
+		return "annotations"
+	case "UpdateNodeDeclaredFeature":
+		return "declared features"
+	}
+	return ""
+}
+
+// eventWords words events as conditions: "a node joins or its labels change; a claim of it is created". Events that have no words stay
+// as they are.
 func eventWords(events []string) string {
-	actions, order := map[string][]string{}, []string(nil)
+	type clause struct {
+		subject      eventSubject
+		verbs, parts []string
+	}
+	var clauses []*clause
 	for _, e := range events {
-		subject, action := e, ""
-		if resource, name, ok := strings.Cut(e, " "); ok {
-			subject, action = resource, eventAction(name)
+		if repeatsEvent(events, e) {
+			continue
 		}
-		for _, s := range eventSubjects() {
-			if s.resource == subject {
-				subject = s.word
-				break
-			}
+		resource, action, _ := strings.Cut(e, " ")
+		i := slices.IndexFunc(clauses, func(c *clause) bool { return c.subject.resource == resource })
+		if i < 0 {
+			i = len(clauses)
+			clauses = append(clauses, &clause{subject: subjectOf(resource)})
 		}
-		if !slices.Contains(order, subject) {
-			order = append(order, subject)
-		}
-		if action != "" && !slices.Contains(actions[subject], action) {
-			actions[subject] = append(actions[subject], action)
+		c := clauses[i]
+		if part := eventPart(action); part != "" {
+			c.parts = append(c.parts, part)
+		} else if verb := c.subject.verbs[action]; verb != "" {
+			c.verbs = append(c.verbs, verb)
+		} else if action != "" {
+			c.verbs = append(c.verbs, eventVerb(action))
 		}
 	}
-	words := make([]string, len(order))
-	for i, subject := range order {
-		words[i] = strings.TrimSpace(subject + " " + strings.Join(actions[subject], " or "))
+	words := make([]string, len(clauses))
+	for i, c := range clauses {
+		switch parts := anyOf(c.parts) + " change"; {
+		case len(c.parts) > 0 && len(c.verbs) > 0:
+			words[i] = c.subject.thing + " " + anyOf(append(c.verbs, "its "+parts))
+		case len(c.parts) > 0:
+			words[i] = c.subject.thing + "'s " + parts
+		default:
+			words[i] = strings.TrimSpace(c.subject.thing + " " + anyOf(c.verbs))
+		}
 	}
 	return strings.Join(words, "; ")
+}
+
+func subjectOf(resource string) eventSubject {
+	for _, s := range eventSubjects() {
+		if s.resource == resource {
+			return s
+		}
+	}
+	return eventSubject{resource: resource, thing: resource}
+}
+
+// repeatsEvent tells whether an event of pods is one that can't be, beside another that can: who waits for changes of any pod waits for
+// pods that are placed and that go, and for the pending pod itself to get what only its own scheduling needs.
+func repeatsEvent(events []string, e string) bool {
+	resource, action, _ := strings.Cut(e, " ")
+	switch action {
+	case "Add", "Delete":
+		return resource == "UnschedulablePod" && slices.Contains(events, "AssignedPod "+action)
+	case "UpdatePodToleration", "UpdatePodSchedulingGatesEliminated", "UpdatePodGeneratedResourceClaim":
+		return resource == "AssignedPod" && slices.Contains(events, "UnschedulablePod "+action)
+	}
+	return false
+}
+
+// anyOf joins words: "a, b or c".
+func anyOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }

@@ -9,10 +9,17 @@ import (
 
 func TestEventsAreToldInWords(t *testing.T) {
 	for want, events := range map[string][]string{
-		"a node comes or gets other labels; a claim changes": {"Node Add", "PersistentVolumeClaim Update", "Node UpdateNodeLabel"},
-		"a pending pod loses its last gate":                  {"UnschedulablePod UpdatePodSchedulingGatesEliminated"},
-		"any event":                                          {"any event"},
-		"foos.v1.example.com changes":                        {"foos.v1.example.com Update"},
+		"a node joins or its labels change; a claim of it is bound or changed": {"Node Add", "PersistentVolumeClaim Update", "Node UpdateNodeLabel"},
+		"a node's labels or taints change":                                     {"Node UpdateNodeLabel", "Node UpdateNodeTaint"},
+		"this pod loses its last scheduling gate":                              {"UnschedulablePod UpdatePodSchedulingGatesEliminated"},
+		"any event":                      {"any event"},
+		"foos.v1.example.com is changed": {"foos.v1.example.com Update"},
+		// Who waits for any pod's toleration waits for the pod's own; a pod that is pending frees nothing when it goes.
+		"this pod gets a toleration": {"AssignedPod UpdatePodToleration", "UnschedulablePod UpdatePodToleration"},
+		"another pod ends or is deleted, is resized to ask for less or its labels change": {
+			"AssignedPod Delete", "AssignedPod UpdatePodScaleDown", "AssignedPod UpdatePodLabel", "UnschedulablePod Delete",
+		},
+		"another pod gets a toleration": {"AssignedPod UpdatePodToleration"},
 	} {
 		if got := eventWords(events); got != want {
 			t.Errorf("%q: got %q, want %q", events, got, want)
@@ -24,7 +31,7 @@ func TestEventsAreToldInWords(t *testing.T) {
 func TestAllEventsHaveWords(t *testing.T) {
 	for _, event := range queue.Events() {
 		got := eventWords([]string{event})
-		if resource, action, _ := strings.Cut(event, " "); resource != "Other" && strings.Contains(got, resource) || strings.Contains(got, action) {
+		if resource, action, _ := strings.Cut(event, " "); resource != "Other" && strings.Contains(got, resource+" ") || strings.Contains(got, action) {
 			t.Errorf("%q is told as %q", event, got)
 		}
 	}

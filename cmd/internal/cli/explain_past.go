@@ -15,15 +15,19 @@ func explainWaits(b *strings.Builder, w *pb.Waits) {
 	if w == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nIt waits for:\n")
+	fmt.Fprintf(b, "\nIt is tried again when\n")
 	for _, p := range w.GetPlugins() {
-		fmt.Fprintf(b, "  %s: %s\n", p.GetPlugin(), eventWords(p.GetEvents()))
-	}
-	if t := w.GetBackoffUntil(); t != nil {
-		fmt.Fprintf(b, "  the end of its backoff, at %s\n", clockTime(t))
+		fmt.Fprintf(b, "  %s (for %s)\n", eventWords(p.GetEvents()), p.GetPlugin())
 	}
 	if t := w.GetTriedAnyway(); t != nil {
-		fmt.Fprintf(b, "  %s, when it is tried without any event\n", clockTime(t))
+		fmt.Fprintf(b, "  it is %s, whatever happens until then\n", clockTime(t))
+	}
+	switch t := w.GetBackoffUntil(); {
+	case t == nil:
+	case len(w.GetPlugins()) > 0:
+		fmt.Fprintf(b, "but not before %s, when its backoff ends\n", clockTime(t))
+	default:
+		fmt.Fprintf(b, "  its backoff ends, at %s\n", clockTime(t))
 	}
 	b.WriteString("\n")
 }

@@ -87,8 +87,8 @@ func TestPendingPrintsWhatIsDocumented(t *testing.T) {
 		group(2, 180, "Deployment", "nodisk", "NodeAffinity", disk, "disk=hdd on 12, no disk on 28", label),
 		group(2, 20, "Job", "load", "NodeAffinity", disk, "disk=hdd on 12, no disk on 28", label),
 		group(2, 3600, "Deployment", "big", "NodeResourcesFit", "cpu: larger than any node", "9 > 8", "larger nodes, or smaller requests"),
-		group(1, 12, "StatefulSet", "db", "VolumeBinding", "claim: StorageClass nosuch does not exist", "claim data-db-0",
-			"make the class, or the claim anew with another"),
+		group(1, 12, "StatefulSet", "db", "VolumeBinding", "StorageClass nosuch does not exist", "claim data-db-0",
+			"create the class, or the claim anew with another"),
 	}})
 	if want := regexp.MustCompile("(?m)^    ").ReplaceAllString(string(shown), ""); err != nil || got != want {
 		t.Errorf("got\n%s%v\nwant\n%s", got, err, want)
