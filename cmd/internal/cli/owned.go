@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -161,7 +162,7 @@ func (in *Input) changes(ctx context.Context, cl *client.Client) (*changes, erro
 		return nil, err
 	}
 	p.result(out)
-	if err := p.refuseTwice(in.Asked.Pods); err != nil {
+	if err := p.refuseTwice(); err != nil {
 		return nil, err
 	}
 	objects.Sort(out.send.Cluster)
@@ -225,7 +226,7 @@ func (a *asked) refuseJobs(there *owned) error {
 		}
 		for _, p := range there.podsOf(key) {
 			if !whatif.MadeFrom(p, w) {
-				return fmt.Errorf("%s: spec.template can't be changed: delete it with its pods (delete -f), or give it another name", key)
+				return a.from[w].Error("spec.template", "it can't be changed: delete the Job with its pods (delete -f), or give it another name")
 			}
 		}
 	}
@@ -243,20 +244,24 @@ func nameOf(obj metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// refuseTwice refuses a pod that has the name of a workload's.
-func (p *ownedPlay) refuseTwice(alone []*v1.Pod) error {
-	for _, pod := range alone {
-		by, ok := whatif.Key{}, false
-		if of := p.live[nameOf(pod)]; of != nil {
-			by, ok = controllerOf(of)
+// refuseTwice refuses pods that have the name of a workload's.
+func (p *ownedPlay) refuseTwice() error {
+	var errs []error
+	for _, pod := range p.asked.Pods {
+		of := p.live[nameOf(pod)]
+		if of == nil {
+			continue
 		}
-		for _, keys := range p.there.keys {
-			if ok && keys[by] {
-				return fmt.Errorf("pod %s/%s is given twice: as it is, and by %s", pod.Namespace, pod.Name, by)
+		by, owned := controllerOf(of)
+		for _, w := range p.asked.Workloads {
+			if owned && p.there.keys[whatif.KeyOf(w)][by] {
+				first := p.asked.from[w]
+				errs = append(errs, p.asked.from[pod].Error("metadata.name", fmt.Sprintf("pod %s/%s is given twice: %s at %s makes it, too",
+					pod.Namespace, pod.Name, first, first.Position(""))))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // take notes what a controller has done.

@@ -32,7 +32,9 @@ const (
 type asked struct {
 	Workloads []runtime.Object
 	Pods      []*v1.Pod
-	Objects   []objects.Object
+	// from are the places of both in the input.
+	from    map[runtime.Object]manifest.Object
+	Objects []objects.Object
 	// There are the workloads that the cluster has.
 	There []runtime.Object
 	// Autoscalers set replicas.
@@ -56,7 +58,7 @@ func (b *inputBuilder) isApart(when apart) bool {
 
 // keepApart goes over pods, workloads and what stands beside them, in place of expand.
 func (b *inputBuilder) keepApart() {
-	a := &asked{Admit: func(p *v1.Pod) { b.admission.Pod(p) }}
+	a := &asked{Admit: func(p *v1.Pod) { b.admission.Pod(p) }, from: map[runtime.Object]manifest.Object{}}
 	for _, s := range b.scalers {
 		a.Autoscalers = append(a.Autoscalers, whatif.Autoscaler{Name: s.Name, Min: int(s.Min), Max: int(s.Max),
 			Of: whatif.Key{Kind: s.Kind, Namespace: s.Namespace, Name: s.Target}})
@@ -105,7 +107,7 @@ func (b *inputBuilder) askForPod(o manifest.Object, p *v1.Pod) {
 	model := p.DeepCopy()
 	unknown, refused := b.admission.Pod(model)
 	if b.note(o, nil, unknown); !b.refuse(o, nil, refused) {
-		b.input.Asked.Pods = append(b.input.Asked.Pods, p)
+		b.input.Asked.Pods, b.input.Asked.from[p] = append(b.input.Asked.Pods, p), o
 	}
 }
 
@@ -120,6 +122,6 @@ func (b *inputBuilder) askFor(o manifest.Object) {
 	template, _ := workload.Template(o.Value)
 	unknown, refused := b.admission.Pod(model)
 	if b.note(o, template, unknown); !b.refuse(o, template, refused) {
-		b.input.Asked.Workloads = append(b.input.Asked.Workloads, o.Value)
+		b.input.Asked.Workloads, b.input.Asked.from[o.Value] = append(b.input.Asked.Workloads, o.Value), o
 	}
 }
