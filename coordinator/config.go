@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -82,6 +83,9 @@ type SchedulerConfig struct {
 	Recorder *record.Writer
 	// PodNamed finds pods that are not this scheduler's, to explain that; nil: they are not known.
 	PodNamed func(namespace, name string) *v1.Pod
+	// PodKept finds in the store the pods that the scheduler leaves alone, to explain that; nil: there is none of that name. It is asked off
+	// the loop. nil: PodNamed tells.
+	PodKept func(ctx context.Context, namespace, name string) (*v1.Pod, error)
 	// OutOfTree are plugins besides the built-in ones; nil: there are none.
 	OutOfTree *outoftree.Config
 	// Tracer makes spans of attempts; nil: none.

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -290,6 +292,39 @@ func TestPodsOfOthersAreExplained(t *testing.T) {
 	if _, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: "nobody"}); status.Code(err) != codes.NotFound {
 		t.Errorf("a pod that is not there: got %v, want NOT_FOUND", err)
 	}
+}
+
+// Where nobody tells of such pods as they come, the store is asked, off the loop.
+func TestPodsThatTheStoreKeepsAreExplained(t *testing.T) {
+	foreign, ended := build.Pod("foreign").Obj(), build.Pod("ended").Node("a").Phase(v1.PodSucceeded).Obj()
+	foreign.Spec.SchedulerName = "another"
+	kept := map[string]*v1.Pod{"default/foreign": foreign, "default/ended": ended}
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
+		cfg.PodKept = func(_ context.Context, namespace, name string) (*v1.Pod, error) {
+			if name == "broken" {
+				return nil, errors.New("etcd is away")
+			}
+			return kept[namespace+"/"+name], nil
+		}
+	}, clusterOf(nodesOf("4", "a")), nil, func(x *scenario) {
+		explain := func(name string) (*pb.ExplainResponse, error) {
+			return x.Explain(x.ctx, &pb.ExplainRequest{Namespace: "default", Name: name})
+		}
+		for name, want := range map[string]string{
+			"foreign": "its schedulerName is another, and this scheduler's are default-scheduler: only that one can tell why it is where it is",
+			"ended":   "it has ended (Succeeded), and takes no room",
+		} {
+			if out, err := explain(name); err != nil || out.Note != want {
+				t.Errorf("%s: got %q, %v; want %q", name, out.GetNote(), err, want)
+			}
+		}
+		if _, err := explain("nobody"); status.Code(err) != codes.NotFound {
+			t.Errorf("a pod that is not there: got %v, want NOT_FOUND", err)
+		}
+		if _, err := explain("broken"); err == nil || err.Error() != "etcd is away" {
+			t.Errorf("a store that fails: got %v, want its error", err)
+		}
+	})
 }
 
 // What an explanation says of a pod is what the scheduler decides right after.

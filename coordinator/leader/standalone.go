@@ -38,6 +38,7 @@ func (Standalone) prepare(ctx context.Context, t *term) (map[types.UID]*pb.Queue
 	sc.VolumeWriter = volumeWriter{t.store, t}
 	sc.ClaimWriter = claimWriter{t.store, t}
 	sc.Evictor = evictor{t.store, t, t.run}
+	sc.PodKept = t.store.Pod
 	t.objects = t.store
 	t.notes = func(all *objects.Snapshot) []any { return []any{"revision", all.Revision} }
 	entries, err := t.store.LoadEntries(ctx)

@@ -1,7 +1,9 @@
 package observe
 
 import (
+	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -230,14 +232,26 @@ func (x *Explainer) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse
 		}
 		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known: there is none of that name, or it has ended", req.Namespace, req.Name)
 	}
-	out := &pb.ExplainResponse{Node: pod.Spec.NodeName}
+	out := LeftAlone(pod, x.Profiles)
 	x.History.Tell(out, pod.UID)
-	if x.Profiles[pod.Spec.SchedulerName] == nil {
-		Note(out, notOurs(pod, x.Profiles))
-	} else if x.noteQuarantined(out, pod); out.Note == "" {
-		Note(out, "news of it is on its way to the scheduler: ask again")
+	if notes := x.Outside.Notes(pod); x.Profiles[pod.Spec.SchedulerName] != nil && len(notes) > 0 {
+		out.Note = strings.Join(notes, "; ")
 	}
 	return out, nil
+}
+
+// LeftAlone tells why a pod that exists is neither in the queue nor on a node that it takes room on.
+func LeftAlone(pod *v1.Pod, profiles map[string]*compile.Profile) *pb.ExplainResponse {
+	out := &pb.ExplainResponse{Node: pod.Spec.NodeName}
+	switch {
+	case pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed:
+		Note(out, fmt.Sprintf("it has ended (%s), and takes no room", pod.Status.Phase))
+	case profiles[pod.Spec.SchedulerName] == nil:
+		Note(out, notOurs(pod, profiles))
+	default:
+		Note(out, "news of it is on its way to the scheduler: ask again")
+	}
+	return out
 }
 
 // noteQuarantined adds to an explanation which objects it could not look at.

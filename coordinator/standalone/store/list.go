@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
@@ -93,6 +94,23 @@ func (s *Store) Get(ctx context.Context, ref objects.Ref) (item Item, revision i
 	}
 	kv := resp.Kvs[0]
 	return Item{ref, kv.Value, kv.ModRevision}, resp.Header.Revision, nil
+}
+
+// Pod is the pod of a name at the newest revision; nil: there is none.
+func (s *Store) Pod(ctx context.Context, namespace, name string) (*v1.Pod, error) {
+	item, _, err := s.Get(ctx, objects.Ref{Kind: objects.KindPod, Namespace: namespace, Name: name})
+	if errors.Is(err, objects.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	obj, err := objects.Decode(item.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("stored pod %s/%s: %w", namespace, name, err)
+	}
+	p, _ := obj.(*v1.Pod)
+	return p, nil
 }
 
 // Revision is the newest revision, with which a watch "from now on" begins.
