@@ -109,14 +109,14 @@ func lacks() map[string][]lack {
 				nodes: three[:1], pod: build.Pod("p").Required(build.Term{MatchFields: []v1.NodeSelectorRequirement{
 					build.Match("metadata.name", v1.NodeSelectorOpIn, "n9"),
 				}}).Obj(),
-				cause: "node n9 does not exist (the pod is for this node alone)", help: "that node, or another affinity", node: "field metadata.name=n9",
+				cause: "node n9 does not exist (the pod is for it alone)", help: "that node, or another affinity", node: "field metadata.name=n9",
 			},
 			{
 				nodes: []*v1.Node{room("a").CPU("1").Obj(), room("b").Obj()},
 				pod: build.Pod("p").CPU("2").Required(build.Term{MatchFields: []v1.NodeSelectorRequirement{
 					build.Match("metadata.name", v1.NodeSelectorOpIn, "a"),
 				}}).Obj(),
-				cause: "the pod is for node a alone", help: "room on it, or another affinity", node: "cpu: short by 1, too small even when empty (2 > 1)",
+				cause: "the pod is for node a alone", help: "room there, or another affinity", node: "cpu: short by 1, too small even when empty (2 > 1)",
 			},
 			{
 				nodes: three[:1], pod: build.Pod("p").Required(build.Labels(build.Match(v1.LabelTopologyZone, v1.NodeSelectorOpDoesNotExist))).Obj(),

@@ -207,14 +207,14 @@ func nodesNamed(terms []v1.NodeSelectorTerm) (names []string) {
 // namedWant words that a pod is for some nodes by name, as those of DaemonSets are.
 func namedWant(names []string, c Cluster) Want {
 	absent := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return c.Node(name) != nil })
+	nodes := plural("node", len(names)) + " " + listed(names)
 	switch {
 	case len(absent) < len(names):
-		return Want{Cause: "the pod is for " + plural("node", len(names)) + " " + listed(names) + " alone", Help: "room on it, or another affinity"}
+		return Want{Cause: "the pod is for " + nodes + " alone", Help: "room there, or another affinity"}
 	case len(names) == 1:
-		return Want{Cause: "node " + names[0] + " does not exist", Detail: "the pod is for this node alone", Help: "that node, or another affinity"}
+		return Want{Cause: nodes + " does not exist", Detail: "the pod is for it alone", Help: "that node, or another affinity"}
 	}
-	return Want{Cause: "nodes " + listed(names) + " do not exist", Detail: "the pod is for these nodes alone",
-		Help: "one of these nodes, or another affinity"}
+	return Want{Cause: nodes + " do not exist", Detail: "the pod is for them alone", Help: "one of them, or another affinity"}
 }
 
 // meeting is how many nodes meet a requirement.
