@@ -48,9 +48,10 @@ func newCapacityCommand(s Streams, plugins framework.Registry) *cobra.Command {
 		Short:   "How many more such pods fit, by zone, and what runs out first",
 		Long: `Place copies of a pod on a cluster, in memory, until the next one fits nowhere:
 with the scheduler's own decisions, every rule and the configuration's plugins
-included. The pod is that of --pod, or what a workload's template there makes.
-Pods of the cluster that wait for a node are left out, nobody is preempted, and
-extenders are not asked. The exit code is 0 also where none fits.`,
+included. The pod is that of --pod, whatever node it names, or what a workload's
+template there makes. Pods of the cluster that wait for a node are left out,
+nobody is preempted, and extenders are not asked. The exit code is 0 also where
+none fits.`,
 		Example: `  shardsched capacity -f cluster.json --pod pod.yaml
   shardsched capacity --live --kubeconfig view.conf --pod deployment.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -319,11 +320,14 @@ func (f *filler) answer() *room {
 
 func (r *room) print(out io.Writer) error {
 	var b strings.Builder
-	switch {
-	case r.AtLeast:
-		fmt.Fprintf(&b, "at least %d more pods like %s fit: --limit has no more tried\n\n", r.Fit, r.Pod)
-	default:
-		fmt.Fprintf(&b, "%d more pods like %s fit\n\n", r.Fit, r.Pod)
+	fit := "fit"
+	if r.Fit == 1 {
+		fit = "fits"
+	}
+	if r.AtLeast {
+		fmt.Fprintf(&b, "at least %s like %s %s: --limit has no more tried\n\n", numbered(r.Fit, "more pod"), r.Pod, fit)
+	} else {
+		fmt.Fprintf(&b, "%s like %s %s\n\n", numbered(r.Fit, "more pod"), r.Pod, fit)
 	}
 	var zones, lacks [][]string
 	for _, z := range r.Zones {

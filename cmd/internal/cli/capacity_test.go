@@ -79,6 +79,11 @@ func TestCapacityInWords(t *testing.T) {
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	out.Reset()
+	(&room{Pod: "shop/web", Fit: 1, AtLeast: true, Zones: []zoneRoom{{"a", 1, 1, 1}}}).print(&out)
+	if got, want := out.String(), "at least 1 more pod like shop/web fits: --limit has no more tried\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }
 
 // What can't be counted, or is no one pod, is an error that says so.
