@@ -41,8 +41,11 @@ pends, and 1 where the input or the command line can't be used.`,
   helm template my-chart | shardsched simulate --live --kubeconfig view.conf -f -
   shardsched simulate -f cluster.json --drain node-1 --drain node-2 --add-nodes 3=node.yaml
   shardsched simulate --demo --decisions out.jsonl -o json`,
-		Args: onlyFiles,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: cobra.ArbitraryArgs, // an error of Args has exit code 2
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := onlyFiles(c, args); err != nil {
+				return notUsage(usagef("%w\nSee '%s --help'.", err, c.CommandPath()))
+			}
 			if o.WriteConfigTo != "" {
 				return o.Configuration.write(c.OutOrStdout())
 			}
@@ -91,7 +94,7 @@ pends, and 1 where the input or the command line can't be used.`,
 // notUsage is an error that a script can't take for the exit code of a change that pends.
 func notUsage(err error) error {
 	if usage := (usageError{}); errors.As(err, &usage) {
-		return usage.err
+		return errors.New(usage.Error()) // with usage errors that it wraps
 	}
 	return err
 }

@@ -102,5 +102,5 @@ func onlyFiles(c *cobra.Command, args []string) error {
 	case isFile(args[0]):
 		return usagef("%s takes files with -f: did you mean -f %s?", c.Name(), args[0])
 	}
-	return cobra.NoArgs(c, args)
+	return usagef("%s takes no argument, and got %q: a flag with several values takes them joined by commas", c.CommandPath(), args[0])
 }
