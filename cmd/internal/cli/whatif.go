@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/cmd/internal/plainjson"
 	"github.com/shardsched/shardsched/cmd/internal/whatif"
 	"github.com/shardsched/shardsched/cmd/internal/workload"
 	"github.com/shardsched/shardsched/coordinator"
@@ -77,7 +79,7 @@ func (d *drive) run(ctx context.Context, s *coordinator.Scheduler) error {
 	namespace, name, _ := strings.Cut(d.explain, "/")
 	answer, err := s.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name, Top: 5})
 	if err != nil {
-		return fmt.Errorf("explain pod %s: %w", d.explain, err)
+		return fmt.Errorf("--explain %s: %s; -o json has the names of pods that are made", d.explain, status.Convert(err).Message())
 	}
 	d.explanation = answer
 	return nil
@@ -168,6 +170,10 @@ func (o SimulateOptions) runWhatIf(ctx context.Context, s Streams, c *config.Con
 	if err != nil {
 		return err
 	}
+	against, err := o.against()
+	if err != nil {
+		return err
+	}
 	log, err := createDecisionLog(o.Decisions, s.Out)
 	if err != nil {
 		return err
@@ -183,7 +189,7 @@ func (o SimulateOptions) runWhatIf(ctx context.Context, s Streams, c *config.Con
 	if err := errors.Join(err, log.Close()); err != nil {
 		return err
 	}
-	if err := o.compare(ctx, s, d, in, change); err != nil {
+	if err := o.compare(ctx, s, d, in, change, against); err != nil {
 		return err
 	}
 	if err := d.print(out, o.Output); err != nil {
@@ -226,29 +232,40 @@ func (o *SimulateOptions) play(ctx context.Context, s Streams, c *config.Config,
 	return d, err
 }
 
-// compare holds the answer against an earlier one, or against that under another configuration.
-func (o *SimulateOptions) compare(ctx context.Context, s Streams, d *drive, in *Input, change whatif.Change) error {
+// other is what a run is held against: an earlier answer, or another configuration.
+type other struct {
+	report *whatif.Report
+	config *config.Config
+}
+
+// against reads what --diff and --compare-config name.
+func (o *SimulateOptions) against() (x other, err error) {
 	switch {
 	case o.Diff != "":
 		f, err := os.Open(o.Diff)
 		if err != nil {
-			return fmt.Errorf("--diff: %w", err)
+			return x, fmt.Errorf("--diff: %w", err)
 		}
 		defer f.Close()
-		other, err := whatif.ReadReport(f)
-		if err != nil {
-			return fmt.Errorf("--diff %s: %w", o.Diff, err)
+		if x.report, err = whatif.ReadReport(f); err != nil {
+			return x, fmt.Errorf("--diff %s: %w", o.Diff, err)
 		}
-		d.report.Compare(o.Diff, other)
+	case o.CompareConfig != "":
+		configuration := Configuration{Config: o.CompareConfig, plugins: o.Configuration.plugins}
+		x.config, err = configuration.load()
+	}
+	return x, err
+}
+
+// compare holds the answer against an earlier one, or against that under another configuration.
+func (o *SimulateOptions) compare(ctx context.Context, s Streams, d *drive, in *Input, change whatif.Change, against other) error {
+	switch {
+	case o.Diff != "":
+		d.report.Compare(o.Diff, against.report)
 	case o.CompareConfig != "":
 		second := *o
-		second.Configuration = Configuration{Config: o.CompareConfig, plugins: o.Configuration.plugins}
 		second.Process, second.Recording, second.Explain = Process{}, Recording{}, ""
-		c, err := second.Configuration.load()
-		if err != nil {
-			return err
-		}
-		other, err := second.play(ctx, s, c, in, change, nil)
+		other, err := second.play(ctx, s, against.config, in, change, nil)
 		if err != nil {
 			return err
 		}
@@ -260,10 +277,17 @@ func (o *SimulateOptions) compare(ctx context.Context, s Streams, d *drive, in *
 // print writes the answer.
 func (d *drive) print(out io.Writer, form string) error {
 	var err error
+	fence := ""
 	switch form {
 	case "json":
-		err = writeJSON(out, d.report)
+		if d.explanation != nil {
+			if d.report.Explanation, err = plainjson.Marshal(d.explanation); err != nil {
+				return err
+			}
+		}
+		return writeJSON(out, d.report)
 	case "markdown":
+		fence = "```\n"
 		err = d.report.WriteMarkdown(out)
 	default:
 		err = d.report.WriteTable(out)
@@ -271,8 +295,10 @@ func (d *drive) print(out io.Writer, form string) error {
 	if err != nil || d.explanation == nil {
 		return err
 	}
-	fmt.Fprintln(out)
-	return renderExplanation(out, d.explain, d.explanation)
+	fmt.Fprint(out, "\n", fence)
+	err = renderExplanation(out, d.explain, d.explanation)
+	fmt.Fprint(out, fence)
+	return err
 }
 
 func writeJSON(out io.Writer, x any) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/shardsched/shardsched/cmd/internal/whatif"
 )
 
 // TestTheWhatIfPageIsTrue runs each command of docs/what-if.md in a copy of its folder, and holds the output against the page.
@@ -71,7 +74,10 @@ func TestExitCodesOfAWhatIf(t *testing.T) {
 		{[]string{"--diff", bad, "--compare-config", bad}, exitFailed, "give one of them"},
 		{[]string{"--drain", "node-1", "--write-objects", "x"}, exitFailed, "leave --drain out"},
 		{[]string{"--nonsense"}, exitFailed, "unknown flag"},
-		{[]string{"--explain", "shop/nobody"}, exitFailed, "explain pod shop/nobody"},
+		{[]string{"--explain", "shop/nobody"}, exitFailed, "error: --explain shop/nobody: pod shop/nobody is not known"},
+		{[]string{"--diff", "nowhere.json"}, exitFailed, "--diff: open nowhere.json"},
+		{[]string{"--compare-config", "nowhere.yaml"}, exitFailed, "open nowhere.yaml"},
+		{[]string{"--drain", "node-1", "--remove-node", "node-1"}, exitFailed, "--drain node-1: --remove-node has it gone at once"},
 		{[]string{"--cordon", "node-1", "--explain", "shop/big"}, exitDone, "Now 0 of 4 nodes pass every filter."},
 	} {
 		out, errs, code := command(t, append([]string{"simulate", "-f", folder + "cluster.yaml"}, x.args...)...)
@@ -123,6 +129,34 @@ func TestChartsAsTheyAre(t *testing.T) {
 		out, errs, code := command(t, "simulate", "-f", folder+"cluster.yaml", "-f", file)
 		if code != x.code || !strings.Contains(out+errs, x.say) {
 			t.Errorf("%s: got code %d and\n%s%s\nwant %d and %s", name, code, out, errs, x.code, x.say)
+		}
+	}
+}
+
+// An explanation is part of the JSON, and of the markdown as it is.
+func TestAnExplanationInEachForm(t *testing.T) {
+	for form, check := range map[string]func(string) bool{
+		"json": func(out string) bool {
+			var x struct {
+				Explanation struct{ Pending, Reasons any }
+			}
+			return json.Unmarshal([]byte(out), &x) == nil && x.Explanation.Reasons != nil
+		},
+		"markdown": func(out string) bool {
+			return strings.Contains(out, "\n```\nPod shop/big is pending") && strings.HasSuffix(out, "\n```\n")
+		},
+		"text": func(out string) bool {
+			return strings.Contains(out, "\n\nPod shop/big is pending") && !strings.Contains(out, "```")
+		},
+	} {
+		out, errs, code := command(t, "simulate", "-f", "../../../docs/what-if/cluster.yaml", "--cordon", "node-1", "--explain", "shop/big", "-o", form)
+		if code != exitDone || !check(out) {
+			t.Errorf("%s: got code %d, %s and\n%s", form, code, errs, out)
+		}
+		if form == "json" {
+			if _, err := whatif.ReadReport(strings.NewReader(out)); err != nil {
+				t.Errorf("got %v, want what --diff reads", err)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -36,6 +37,8 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 	// Diff is what sets this run apart from another, where it was compared with one.
 	Diff *Diff `json:"diff,omitempty"`
+	// Explanation is of one pod, as `shardsched explain -o json` writes it, where it was asked for.
+	Explanation json.RawMessage `json:"explanation,omitempty"`
 }
 
 // Pair is a number before and after.
