@@ -139,6 +139,7 @@ func (c *Cluster) Apply(x Change) error {
 			c.set(obj)
 		}
 	}
+	c.noteNamespaces(x.Workloads)
 	for _, key := range x.Delete {
 		c.deleteWorkload(key)
 	}
@@ -155,6 +156,34 @@ func (c *Cluster) Apply(x Change) error {
 		}
 	}
 	return nil
+}
+
+// noteNamespaces says where the namespace of a new workload may be another than its author thinks.
+func (c *Cluster) noteNamespaces(workloads []runtime.Object) {
+	namespaces := map[string]bool{}
+	for ref := range c.objects {
+		if ref.Kind == objects.KindNamespace {
+			namespaces[ref.Name] = true
+		}
+	}
+	type name struct{ kind, name string }
+	there := map[name]string{} // the first namespace that has one
+	for key := range c.workloads {
+		if first, known := there[name{key.Kind, key.Name}]; !known || key.Namespace < first {
+			there[name{key.Kind, key.Name}] = key.Namespace
+		}
+	}
+	for _, obj := range workloads {
+		key := keyOf(obj)
+		elsewhere := there[name{key.Kind, key.Name}]
+		switch {
+		case c.has(key):
+		case len(namespaces) > 0 && !namespaces[key.Namespace] && key.Namespace != v1.NamespaceDefault:
+			c.notes = append(c.notes, fmt.Sprintf("%s: the cluster has no namespace %s, and refuses it without", key, key.Namespace))
+		case elsewhere != "":
+			c.notes = append(c.notes, fmt.Sprintf("%s is new; there is one of its name in namespace %s", key, elsewhere))
+		}
+	}
 }
 
 // check finds what an API server would refuse, and names that nobody bears.
@@ -252,7 +281,9 @@ func (c *Cluster) immutable(obj runtime.Object) string {
 			return "spec.selector"
 		case w.parallel() != (now.Spec.PodManagementPolicy == appsv1.ParallelPodManagement):
 			return "spec.podManagementPolicy"
-		case len(w.object.Spec.VolumeClaimTemplates) != len(now.Spec.VolumeClaimTemplates):
+		case w.object.Spec.ServiceName != now.Spec.ServiceName:
+			return "spec.serviceName"
+		case !slices.EqualFunc(w.object.Spec.VolumeClaimTemplates, now.Spec.VolumeClaimTemplates, sameClaim):
 			return "spec.volumeClaimTemplates"
 		}
 	case *batchv1.Job:
@@ -261,6 +292,13 @@ func (c *Cluster) immutable(obj runtime.Object) string {
 		}
 	}
 	return ""
+}
+
+// sameClaim tells whether claim templates are the same, but for what an API server fills in.
+func sameClaim(a, b v1.PersistentVolumeClaim) bool {
+	return a.Name == b.Name && or(a.Spec.StorageClassName, "") == or(b.Spec.StorageClassName, "") &&
+		apiequality.Semantic.DeepEqual(a.Spec.AccessModes, b.Spec.AccessModes) &&
+		apiequality.Semantic.DeepEqual(a.Spec.Resources, b.Spec.Resources) && apiequality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector)
 }
 
 // immutableOfJob is a field of a Job that nobody may change, and that another has otherwise; empty: there is none.

@@ -1,11 +1,13 @@
 package whatif
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -181,6 +183,51 @@ func TestADaemonSetThatIsReplacedAtOnce(t *testing.T) {
 		now := read[appsv1.DaemonSet](t, strings.Replace(text, "a:1", "a:2", 1))
 		if got := table(w.apply(Change{Workloads: []runtime.Object{now}, AtOnce: atOnce})); !strings.Contains(got, want) {
 			t.Errorf("at once %t: got\n%s\nwant %s", atOnce, got, want)
+		}
+	}
+}
+
+// An API server lets nobody change what a StatefulSet's claims are made of, nor its service.
+func TestWhatOfAStatefulSetCanNotChange(t *testing.T) {
+	const claims = "  replicas: 1\n  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]"
+	for want, change := range map[string]func(*appsv1.StatefulSet){
+		"<nil>":                             func(*appsv1.StatefulSet) {},
+		"spec.serviceName can't be changed": func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "other" },
+		"spec.volumeClaimTemplates can't be changed:": func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates[0].Name = "other" },
+		"spec.volumeClaimTemplates can't be changed: an API server refuses it; --delete statefulset/shop/web has it made anew": func(s *appsv1.StatefulSet) {
+			s.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("2Gi")
+		},
+	} {
+		there := aSet(t, "a:1", claims)
+		there.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = new(v1.PersistentVolumeFilesystem) // as an API server fills in
+		now := aSet(t, "a:1", claims)
+		change(now)
+		w := newWorld(t, []int{1}, Input{Objects: []objects.Object{there}, Workloads: []runtime.Object{there}})
+		if err := w.c.Apply(Change{Workloads: []runtime.Object{now}}); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// A workload in a namespace that is not there, or whose name another namespace has, may be meant for another.
+func TestNamespacesThatAreNotMeant(t *testing.T) {
+	shop := aDeployment(t, "a:1", "  replicas: 1")
+	in := Input{Workloads: []runtime.Object{shop}, Objects: []objects.Object{build.Namespace("shop"), build.Namespace("stage")}}
+	for namespace, want := range map[string]string{
+		"shop":  "",
+		"stage": "note: Deployment stage/web is new; there is one of its name in namespace shop\n",
+		"shp":   "note: Deployment shp/web: the cluster has no namespace shp, and refuses it without\n",
+		"made":  "note: Deployment made/web is new; there is one of its name in namespace shop\n",
+	} {
+		now := aDeployment(t, "a:1", "  replicas: 1")
+		now.Namespace = namespace
+		x := Change{Workloads: []runtime.Object{now}}
+		if namespace == "made" {
+			x.Objects = []objects.Object{build.Namespace("made")}
+		}
+		got := table(newWorld(t, []int{4}, in).apply(x))
+		if !strings.Contains(got, want) || want == "" && strings.Contains(got, "namespace") {
+			t.Errorf("%s: got\n%s\nwant %q", namespace, got, want)
 		}
 	}
 }
