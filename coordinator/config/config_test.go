@@ -26,6 +26,7 @@ import (
 //	arguments                     what the tables are given
 //	notices                       NotEvaluated and NoEffect
 //	write                         the configuration completed
+//	upgrade                       an older version, made v1
 //	sample FILE                   all of these for a file of testdata, at all points
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -33,6 +34,13 @@ func TestScripts(t *testing.T) {
 			return
 		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "upgrade" {
+				made, err := Reader{}.Upgrade("old.yaml", []byte(d.Input+"\n"))
+				if err != nil {
+					return err.Error()
+				}
+				return string(made.YAML())
+			}
 			c, err := Parse("config.yaml", []byte(d.Input+"\n"))
 			if d.Cmd == "sample" {
 				c, err = Load(filepath.Join("testdata", d.CmdArgs[0].Key))

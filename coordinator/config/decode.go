@@ -60,6 +60,9 @@ func (p *problems) header() bool {
 		text := fmt.Sprintf("no kind %q is registered for version %q", clip(kindIs), clip(version))
 		if since := removed(version); since != "" && kindIs == kind {
 			text += ": it was removed in Kubernetes " + since
+			if isOlder(version) {
+				text += ", and 'shardsched convert config' makes v1 of it"
+			}
 		}
 		p.at("apiVersion", text+"; "+accepted())
 	case kindIs != kind && isArguments(kindIs):

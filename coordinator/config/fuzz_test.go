@@ -52,6 +52,30 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
+// FuzzUpgrade reads arbitrary bytes as an older version. What comes out is v1 and loads; an error is one that a user can use.
+func FuzzUpgrade(f *testing.F) {
+	for _, version := range OlderVersions() {
+		head := "apiVersion: " + version + "\nkind: KubeSchedulerConfiguration\n"
+		for _, text := range []string{
+			"", "profiles: [null, {}]", "profiles: [{plugins: {score: {enabled: [null, {name: NodeResourcesMostAllocated}], disabled: null}}}]",
+			"profiles: [{plugins: {filter: {enabled: [{name: EBSLimits}]}}, pluginConfig: [null, {name: RequestedToCapacityRatio, args: 3}]}]",
+			"healthzBindAddress: 3", "profiles: [{plugins: null, pluginConfig: null}]",
+		} {
+			f.Add([]byte(head + text))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		made, err := Reader{}.Upgrade("f", data)
+		if err != nil {
+			checkError(t, err)
+			return
+		}
+		if _, err := Parse("f", made.YAML()); err != nil {
+			t.Fatalf("what is made v1 does not load: %v\n%s", err, made.YAML())
+		}
+	})
+}
+
 // checkError holds every part of an error to be one that a user can use.
 func checkError(t *testing.T, err error) {
 	t.Helper()

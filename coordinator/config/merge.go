@@ -58,6 +58,15 @@ type fault struct {
 	text   string
 }
 
+// missing is upstream's error of a plugin that there is none of, and where plugins come from.
+func missing(kind, name string) string {
+	text := fmt.Sprintf("%s %q does not exist: plugins of your own are compiled in (docs/plugins.md)", kind, clip(name))
+	if name == "Coscheduling" {
+		text += "; a gang plugin is in cmd/shardsched-plugins"
+	}
+	return text
+}
+
 // ownSet is the plugins of a point's own set, each of which must exist and implement
 // the point, and stand there once.
 func ownSet(p framework.Point, set configv1.PluginSet, all known) ([]string, *fault) {
@@ -66,7 +75,7 @@ func ownSet(p framework.Point, set configv1.PluginSet, all known) ([]string, *fa
 		plugin, ok := all.find(e.Name)
 		switch {
 		case !ok:
-			return nil, &fault{p.Field(), e.Name, fmt.Sprintf("%s %q does not exist", p.Kind(), clip(e.Name))}
+			return nil, &fault{p.Field(), e.Name, missing(p.Kind(), e.Name)}
 		case !plugin.outOfTree && !plugin.At(p):
 			return nil, &fault{p.Field(), e.Name, fmt.Sprintf("plugin %q does not extend %s plugin", e.Name, p.Kind())}
 		case slices.Contains(list, e.Name):
@@ -88,7 +97,7 @@ func expand(p framework.Point, own []string, set, multi configv1.PluginSet, all 
 		plugin, ok := all.find(e.Name)
 		switch {
 		case !ok:
-			return nil, &fault{"multiPoint", e.Name, fmt.Sprintf("%s %q does not exist", p.Kind(), clip(e.Name))}
+			return nil, &fault{"multiPoint", e.Name, missing(p.Kind(), e.Name)}
 		case !plugin.At(p) || holds(set.Disabled, e.Name):
 		case slices.Contains(own, e.Name):
 			override = append(override, e.Name)
@@ -136,7 +145,7 @@ func expandAll(s *configv1.Plugins, all known) (*lists, *fault) {
 func unexpanded(multi configv1.PluginSet, all known) *fault {
 	for _, e := range multi.Enabled {
 		if _, ok := all.find(e.Name); !ok {
-			return &fault{"multiPoint", e.Name, fmt.Sprintf("Plugin %q does not exist", clip(e.Name))}
+			return &fault{"multiPoint", e.Name, missing("Plugin", e.Name)}
 		}
 	}
 	return nil

@@ -32,6 +32,7 @@ func (l *lists) run(name string) bool {
 type notice struct {
 	text       string
 	standalone bool // it has an effect where there is an API server
+	decides    bool // kube-scheduler decides otherwise by it
 }
 
 func texts(list []notice, kubernetes bool) []string {
@@ -45,8 +46,9 @@ func texts(list []notice, kubernetes bool) []string {
 }
 
 // noEffect are the fields of a file that are set and change nothing.
-func noEffect(doc *document, electing bool, profiles []profile, written []configv1.KubeSchedulerProfile) []notice {
+func noEffect(doc *document, c *configv1.KubeSchedulerConfiguration, profiles []profile, written []configv1.KubeSchedulerProfile) []notice {
 	var list []notice
+	sampled := *c.PercentageOfNodesToScore != allNodes
 	for _, f := range []struct {
 		field, reason string
 		standalone    bool
@@ -60,40 +62,64 @@ func noEffect(doc *document, electing bool, profiles []profile, written []config
 		{"clientConnection", "there is no API server to connect to", true},
 		{"enableProfiling", "a flag turns profiling on", true},
 		{"enableContentionProfiling", "a flag turns profiling on", true},
-		{"percentageOfNodesToScore", "every node is scored", false},
+		{percentage, "every node is scored", false},
 		{"delayCacheUntilActive", "only the leader keeps a cache", true},
 	} {
 		if f.field == "parallelism" && slices.ContainsFunc(profiles, func(p profile) bool { return len(p.outOfTree) > 0 }) {
 			continue // out-of-tree plugins look at so many nodes at once
 		}
 		if doc.sets(f.field) {
-			list = append(list, notice{f.field + ": " + f.reason, f.standalone})
+			list = append(list, notice{text: f.field + ": " + f.reason, standalone: f.standalone, decides: f.field == percentage && sampled})
 		}
 	}
-	if !electing {
-		list = append(list, notice{"leaderElection.leaderElect: a leader is always elected", true})
+	if !*c.LeaderElection.LeaderElect {
+		list = append(list, notice{text: "leaderElection.leaderElect: a leader is always elected", standalone: true})
 	}
-	for _, text := range noEffectInProfiles(profiles, written) {
-		list = append(list, notice{text: text})
+	return append(list, noEffectInProfiles(profiles, written)...)
+}
+
+// percentage is how many of 100 nodes upstream scores; allNodes is all of them, as here.
+const (
+	percentage = "percentageOfNodesToScore"
+	allNodes   = 100
+)
+
+// Departures are the fields of the file by which kube-scheduler would decide otherwise, each with what is done here.
+func (c *Config) Departures() []string {
+	var list []string
+	for _, p := range c.profiles {
+		for _, name := range notEvaluated([]profile{p}) {
+			list = append(list, fmt.Sprintf("profile %s: %s is not evaluated: pods are scheduled as if it were not there", p.name, name))
+		}
+	}
+	for _, n := range c.noEffect {
+		if n.decides {
+			list = append(list, n.text)
+		}
 	}
 	return list
 }
 
 // noEffectInProfiles is noEffect for what the profiles set.
-func noEffectInProfiles(profiles []profile, written []configv1.KubeSchedulerProfile) []string {
-	var notes []string
+func noEffectInProfiles(profiles []profile, written []configv1.KubeSchedulerProfile) []notice {
+	var list []notice
+	add := func(decides bool, texts ...string) {
+		for _, text := range texts {
+			list = append(list, notice{text: text, decides: decides})
+		}
+	}
 	for i := range written {
 		path := fmt.Sprintf("profiles[%d]", i)
-		if written[i].PercentageOfNodesToScore != nil {
-			notes = append(notes, path+".percentageOfNodesToScore: every node is scored")
+		if p := written[i].PercentageOfNodesToScore; p != nil {
+			add(*p != allNodes, path+".percentageOfNodesToScore: every node is scored")
 		}
 		if written[i].Plugins != nil {
-			notes = append(notes, unknownDisabled(path+".plugins", written[i].Plugins, profiles[i].all)...)
+			add(false, unknownDisabled(path+".plugins", written[i].Plugins, profiles[i].all)...)
 		}
-		notes = append(notes, halves(path+".plugins", profiles[i].lists)...)
-		notes = append(notes, idleArguments(path+".pluginConfig", &profiles[i], written[i].PluginConfig)...)
+		add(true, halves(path+".plugins", profiles[i].lists)...)
+		list = append(list, idleArguments(path+".pluginConfig", &profiles[i], written[i].PluginConfig)...)
 	}
-	return notes
+	return list
 }
 
 // unknownDisabled are names that are disabled and belong to no plugin: a slip, most likely.
@@ -144,11 +170,11 @@ func halves(path string, l *lists) []string {
 }
 
 // idleArguments are arguments that nothing reads, or that change nothing.
-func idleArguments(path string, p *profile, list []configv1.PluginConfig) []string {
-	var notes []string
+func idleArguments(path string, p *profile, list []configv1.PluginConfig) []notice {
+	var notes []notice
 	for i, c := range list {
 		of, known := p.all.find(c.Name)
-		reason := ""
+		reason, decides := "", false
 		switch {
 		case !known:
 			reason = fmt.Sprintf("no plugin %q", clip(c.Name))
@@ -161,12 +187,13 @@ func idleArguments(path string, p *profile, list []configv1.PluginConfig) []stri
 		case !p.lists.run(c.Name):
 			reason = c.Name + " is not in use"
 		case c.Name == rules.DefaultPreemption:
+			decides = true // upstream looks for victims on so many nodes
 			reason = "preemption looks at all nodes: minCandidateNodesPercentage and minCandidateNodesAbsolute only bound what extenders " +
 				"with a preempt verb are shown"
 		default:
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("%s[%d]: %s", path, i, reason))
+		notes = append(notes, notice{text: fmt.Sprintf("%s[%d]: %s", path, i, reason), decides: decides})
 	}
 	return notes
 }

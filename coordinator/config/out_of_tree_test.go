@@ -67,8 +67,8 @@ func TestGuestsInProfiles(t *testing.T) {
 
 func TestNamesThatAreNotRegistered(t *testing.T) {
 	for _, c := range []struct{ old, now, want string }{
-		{"Other", "Another", `file:10: profiles[0].plugins.permit.enabled[0]: PermitPlugin "Another" does not exist`},
-		{"{name: Mine, weight: 7}", "{name: Yours}", `file:8: profiles[0].plugins.multiPoint.enabled[0]: PreFilterPlugin "Yours" does not exist`},
+		{"Other", "Another", `file:10: profiles[0].plugins.permit.enabled[0]: PermitPlugin "Another" does not exist: plugins of your own are compiled in (docs/plugins.md)`},
+		{"{name: Mine, weight: 7}", "{name: Yours}", `file:8: profiles[0].plugins.multiPoint.enabled[0]: PreFilterPlugin "Yours" does not exist: plugins of your own are compiled in (docs/plugins.md)`},
 	} {
 		_, err := ReaderFor([]string{"Mine", "Other"}).Parse("file", []byte(strings.Replace(withGuests, c.old, c.now, 1)))
 		if err == nil || err.Error() != c.want {

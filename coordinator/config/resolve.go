@@ -50,7 +50,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 		made.LeaseDuration = c.LeaderElection.LeaseDuration.Duration
 	}
 	made.notEvaluated = notEvaluated(made.profiles)
-	made.noEffect = noEffect(doc, *c.LeaderElection.LeaderElect, made.profiles, written)
+	made.noEffect = noEffect(doc, c, made.profiles, written)
 	return made, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardsched/shardsched/cmd/internal/openb"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 type convertOpenbOptions struct {
@@ -16,17 +17,17 @@ type convertOpenbOptions struct {
 	seed                      uint64
 }
 
-func newConvertCommand(s Streams) *cobra.Command {
+func newConvertCommand(s Streams, plugins framework.Registry) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "convert",
 		GroupID: groupOther,
-		Short:   "Convert traces to Kubernetes objects, and old scheduler policies to configurations",
+		Short:   "Convert traces to Kubernetes objects, and old policies and configurations to today's",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("name what to convert: %s openb, or %s policy", c.CommandPath(), c.CommandPath())
+			return usagef("name what to convert: %[1]s openb, %[1]s policy, or %[1]s config", c.CommandPath())
 		},
 	}
-	c.AddCommand(newConvertOpenbCommand(s), newConvertPolicyCommand(s))
+	c.AddCommand(newConvertOpenbCommand(s), newConvertPolicyCommand(s), newConvertConfigCommand(s, plugins))
 	return c
 }
 

@@ -18,6 +18,7 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitPends       = 2 // of simulate, whose usage errors are failures
+	exitDeparts     = 2 // of config check, likewise
 	exitInterrupted = 130
 )
 
@@ -72,6 +73,9 @@ func exitCode(ctx context.Context, s Streams, err error) int {
 	if errors.Is(err, errPends) {
 		return exitPends
 	}
+	if errors.Is(err, errDeparts) {
+		return exitDeparts
+	}
 	fmt.Fprintf(s.Err, "error: %v\n", err)
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
@@ -114,7 +118,8 @@ What would happen if I applied this chart to that cluster?
 	}
 	addRuns(root, s, r)
 	addClients(root, s)
-	root.AddCommand(newConvertCommand(s), newSnapshotCommand(s), newCELCommand(s), newVersionCommand(s))
+	root.AddCommand(newConvertCommand(s, r.OutOfTree), newConfigCommand(s, r.OutOfTree), newSnapshotCommand(s), newCELCommand(s),
+		newVersionCommand(s))
 	markUsage(root)
 	return root
 }

@@ -72,8 +72,11 @@ func strictTexts(s string) []string {
 	return out
 }
 
-// buildingRewrites are for errors of making the scheduler: we cut long names short.
-var buildingRewrites = []rewrite{{regexp.MustCompile(`[-.\w]{300,}.*$`), "…"}}
+// buildingRewrites are for errors of making the scheduler: we cut long names short, and say where plugins come from.
+var buildingRewrites = []rewrite{
+	{regexp.MustCompile(`( does not exist): plugins of your own are compiled in .*$`), "$1"},
+	{regexp.MustCompile(`[-.\w]{300,}.*$`), "…"},
+}
 
 // valueRewrites are for errors of validation whose value kube-scheduler prints as its internal types
 // have it, and we as the file has it.

@@ -63,3 +63,31 @@ func TestPoliciesLoadUpstream(t *testing.T) {
 		t.Errorf("policies: want at least 60 that load, got %d", good)
 	}
 }
+
+// TestUpgradesLoadUpstream holds what older configurations are made into to load in kube-scheduler too, and to come to the same there.
+func TestUpgradesLoadUpstream(t *testing.T) {
+	u, err := newUpstream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := 0
+	for _, script := range read(t, "../../../../coordinator/config/testdata/upgrade") {
+		for _, text := range inputs(script) {
+			made, err := config.Reader{}.Upgrade("old", []byte(text))
+			if err != nil {
+				continue // refused by name: the script says so
+			}
+			good++
+			ours, err := config.Parse("file", made.YAML())
+			if diff := u.compare(t.Context(), ours, err, u.load(t.Context(), made.YAML())); diff != nil {
+				t.Errorf("%v\nthe file:\n%s", diff, made.YAML())
+			}
+			if err == nil {
+				reload(t, ours)
+			}
+		}
+	}
+	if good < 6 {
+		t.Errorf("got %d configurations that are made v1, want at least 6", good)
+	}
+}

@@ -1,0 +1,289 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	clientset "k8s.io/client-go/kubernetes"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/extender"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
+)
+
+// errDeparts says that pods are not scheduled as kube-scheduler would by the same file.
+var errDeparts = errors.New("decisions differ from kube-scheduler's")
+
+func newConfigCommand(s Streams, plugins framework.Registry) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "config",
+		GroupID: groupOther,
+		Short:   "Check a KubeSchedulerConfiguration",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return usagef("name what to do: %s check", c.CommandPath()) },
+	}
+	c.AddCommand(newConfigCheckCommand(s, plugins))
+	return c
+}
+
+type configCheckOptions struct {
+	Configuration
+	access kubeAccess
+	reach  bool
+}
+
+func newConfigCheckCommand(s Streams, plugins framework.Registry) *cobra.Command {
+	var o configCheckOptions
+	o.plugins = plugins
+	c := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Tell what a configuration comes to, and where kube-scheduler would decide otherwise by it",
+		Long: `Read a KubeSchedulerConfiguration as a coordinator in kube-scheduler's place reads
+it with --config, with the same errors, and tell which plugins of each profile are
+evaluated and which are not, which fields have no effect, which extenders are asked,
+and by which fields kube-scheduler would decide otherwise. Nothing is scheduled.
+
+The exit code is 0 where pods are scheduled as kube-scheduler would by the file, 2
+where they are not, or an extender is not reached, and 1 where the file or the
+command line can't be used.`,
+		Example: `  shardsched config check kube-scheduler.yaml
+  shardsched config check kube-scheduler.yaml --reach-extenders --kubeconfig view.conf`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("give one file: %s FILE", c.CommandPath())
+			}
+			o.Config = args[0]
+			return o.run(c.Context(), s.Out)
+		},
+	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return notUsage(usagef("%w\nSee '%s --help'.", err, c.CommandPath()))
+	})
+	fs := c.Flags()
+	fs.BoolVar(&o.reach, "reach-extenders", false, "see whether anything answers at the extenders' addresses, by a GET")
+	o.access.addFlags(fs, "whose pods are held against the profiles' names")
+	return c
+}
+
+func (o *configCheckOptions) run(ctx context.Context, out io.Writer) error {
+	c, err := o.read()
+	if err != nil {
+		return err
+	}
+	var into coordinator.SchedulerConfig
+	if err := configure(c, o.plugins, &into); err != nil {
+		return err
+	}
+	if err := into.OutOfTree.Check(ctx); err != nil {
+		return err
+	}
+	others := ""
+	if o.access.given() {
+		if others, err = o.otherSchedulers(ctx, c); err != nil {
+			return err
+		}
+	}
+	var b strings.Builder
+	for _, p := range c.Expanded() {
+		profileComes(&b, p, c)
+	}
+	paragraph(&b, "No effect:", c.NoEffectInKubernetes())
+	extenders, reached := o.extenders(ctx, into.Extenders)
+	paragraph(&b, "Extenders:", extenders)
+	paragraph(&b, "Binds:", []string{bindRate(c)})
+	b.WriteString(others)
+	departures := c.Departures()
+	paragraph(&b, "kube-scheduler decides otherwise by this file:", departures)
+	paragraph(&b, "Where shardsched departs from it whatever the file says: docs/differences.md,", differences(c))
+	if _, err := io.WriteString(out, b.String()); err != nil {
+		return err
+	}
+	if len(departures) > 0 || !reached {
+		return errDeparts
+	}
+	return nil
+}
+
+func paragraph(b *strings.Builder, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%s\n", title)
+	for _, line := range lines {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+}
+
+// profileComes tells which plugins of a profile run at some point, with the weights of those that score.
+func profileComes(b *strings.Builder, p configv1.KubeSchedulerProfile, c *config.Config) {
+	var evaluated, not, compiled []string
+	for _, r := range rules.All() {
+		runs, weight := false, ""
+		for at := range framework.NumPoints {
+			for _, e := range at.Of(p.Plugins).Enabled {
+				if runs = runs || e.Name == r.Name; e.Name == r.Name && at == framework.Score && e.Weight != nil && r.Plugin.Scores() {
+					weight = fmt.Sprintf(" %d", *e.Weight)
+				}
+			}
+		}
+		switch {
+		case runs && r.Evaluated():
+			evaluated = append(evaluated, r.Name+weight)
+		case runs:
+			not = append(not, r.Name)
+		}
+	}
+	for _, of := range c.OutOfTree() {
+		if of.Name == *p.SchedulerName {
+			compiled = outOfTreeNames(&of.Plugins)
+		}
+	}
+	paragraph(b, "Profile "+*p.SchedulerName+", plugins with the weights of their scores:", slices.DeleteFunc([]string{
+		"evaluated: " + cmp.Or(strings.Join(evaluated, ", "), "none"), listed("compiled in: ", compiled),
+		listed("not evaluated: ", not),
+	}, func(line string) bool { return line == "" }))
+}
+
+// outOfTreeNames are the plugins of sets that are not built in.
+func outOfTreeNames(sets *configv1.Plugins) []string {
+	var names []string
+	add := func(s configv1.PluginSet) {
+		for _, e := range s.Enabled {
+			if rules.Find(e.Name) == nil && !slices.Contains(names, e.Name) {
+				names = append(names, e.Name)
+			}
+		}
+	}
+	add(sets.MultiPoint)
+	for at := range framework.NumPoints {
+		add(*at.Of(sets))
+	}
+	return names
+}
+
+// listed is a list behind a title; "": there is nothing in it.
+func listed(title string, list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return title + strings.Join(list, ", ")
+}
+
+// extenders tell of each what it is asked, and about which pods; reached: there is none that was looked for in vain.
+func (o *configCheckOptions) extenders(ctx context.Context, list []configv1.Extender) (lines []string, reached bool) {
+	reached = true
+	for i := range list {
+		e := &list[i]
+		var verbs, managed []string
+		for _, v := range []string{e.FilterVerb, e.PrioritizeVerb, e.PreemptVerb, e.BindVerb} {
+			if v != "" {
+				verbs = append(verbs, v)
+			}
+		}
+		for _, r := range e.ManagedResources {
+			managed = append(managed, r.Name)
+		}
+		line := extender.Label(e.URLPrefix) + ": " + strings.Join(verbs, ", ") + "; " +
+			cmp.Or(listed("asked about pods with ", managed), "asked about all pods")
+		if e.Ignorable {
+			line += "; passed over when it fails"
+		}
+		if o.reach {
+			switch err := reach(ctx, e); {
+			case err == nil:
+				line += "; reached"
+			default:
+				line, reached = line+"; not reached: "+err.Error(), false
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines, reached
+}
+
+func reach(ctx context.Context, c *configv1.Extender) error {
+	e, err := extender.New(c, extender.Options{})
+	if err != nil {
+		return err
+	}
+	return e.Reach(ctx)
+}
+
+// bindRate tells how many pods are bound in a second at the most.
+func bindRate(c *config.Config) string {
+	const more = "docs/configuration.md, \"What qps costs\""
+	if qps := c.ClientConnection.QPS; qps > 0 {
+		return fmt.Sprintf("%g a second at the most, by clientConnection.qps: %s", qps, more)
+	}
+	return "without a limit, for clientConnection.qps is negative: " + more
+}
+
+// differences are the parts of docs/differences.md that are about what the file has.
+func differences(c *config.Config) []string {
+	parts := []string{`"Which node a pod gets" and "When a pod is tried"`}
+	if len(c.Extenders()) > 0 {
+		parts = append(parts, `"Extenders"`)
+	}
+	if len(c.OutOfTree()) > 0 {
+		parts = append(parts, `"Out-of-tree plugins"`)
+	}
+	return parts
+}
+
+// podsPage is how many pods a request asks for.
+const podsPage = 500
+
+// otherSchedulers tells of the pods of the cluster that name no profile of the configuration. The API server picks them out.
+func (o *configCheckOptions) otherSchedulers(ctx context.Context, c *config.Config) (string, error) {
+	access, err := o.access.rest()
+	if err != nil {
+		return "", err
+	}
+	client, err := clientset.NewForConfig(access)
+	if err != nil {
+		return "", fmt.Errorf("reach the API server: %w", err)
+	}
+	var others []fields.Selector
+	for _, p := range c.Expanded() {
+		others = append(others, fields.OneTermNotEqualSelector("spec.schedulerName", *p.SchedulerName))
+	}
+	page := metav1.ListOptions{FieldSelector: fields.AndSelectors(others...).String(), Limit: podsPage}
+	all, waiting := map[string]int{}, map[string]int{}
+	for {
+		list, err := client.CoreV1().Pods(v1.NamespaceAll).List(ctx, page)
+		if err != nil {
+			return "", fmt.Errorf("list pods: %w", err)
+		}
+		for i := range list.Items {
+			name := list.Items[i].Spec.SchedulerName
+			if all[name]++; list.Items[i].Spec.NodeName == "" {
+				waiting[name]++
+			}
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			break
+		}
+	}
+	var lines []string
+	for name, n := range all {
+		lines = append(lines, fmt.Sprintf("%s: %d, %d of them without a node", name, n, waiting[name]))
+	}
+	if slices.Sort(lines); len(lines) == 0 {
+		lines = []string{"none"}
+	}
+	var b strings.Builder
+	paragraph(&b, "Pods of the cluster whose schedulerName is no profile's, which are left to other schedulers:", lines)
+	return b.String(), nil
+}
