@@ -34,9 +34,10 @@ type applyOptions struct {
 func newApplyCommand(s Streams) *cobra.Command {
 	var o applyOptions
 	c := &cobra.Command{
-		Use:     "apply -f PATH [-f PATH…]",
-		GroupID: groupClient,
-		Short:   "Create or update nodes, pods and workloads",
+		Use:        "apply -f PATH [-f PATH…]",
+		GroupID:    groupClient,
+		SuggestFor: []string{"create", "scale", "replace", "patch", "edit", "run"},
+		Short:      "Create or update nodes, pods and workloads",
 		Long: `Create or update objects: nodes, pods, and what the scheduler reads beside them
 (see "shardsched get --help" for the kinds), Lists of them, and workloads, which
 stand for the pods that their controllers would make, and the claims of those
@@ -161,7 +162,7 @@ func (a *applier) remove(ctx context.Context, x *changes) error {
 		for _, ref := range refs {
 			fmt.Fprintf(a.lines, "%s deleted%s\n", refString(ref), a.suffix())
 		}
-		a.deleted = len(refs)
+		a.deleted += len(refs)
 		return nil
 	}
 	return deleteAll(ctx, a.client, refs, func(ref *pb.ObjectRef, was bool) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/whatif"
@@ -32,11 +33,13 @@ type deleteOptions struct {
 func newDeleteCommand(s Streams) *cobra.Command {
 	var o deleteOptions
 	c := &cobra.Command{
-		Use:     "delete (-f PATH… | KIND NAME… | KIND/NAME… | KIND (--all | -l LABELS))",
-		GroupID: groupClient,
-		Short:   "Delete nodes, pods and other objects, or what files stand for",
+		Use:        "delete (-f PATH… | KIND NAME… | KIND/NAME… | KIND (--all | -l LABELS))",
+		GroupID:    groupClient,
+		SuggestFor: []string{"rm"},
+		Short:      "Delete nodes, pods and other objects, or what files stand for",
 		Long: `Delete objects. With a pod go the claims of its ephemeral volumes; the claims of a
-StatefulSet stay, as in Kubernetes, unless its retention policy says otherwise.`,
+StatefulSet stay, as in Kubernetes, unless its retention policy says otherwise. With a
+ReplicaSet, a StatefulSet or a ReplicationController go its pods.`,
 		Example: `  shardsched delete -f chart/
   shardsched delete pod web-1 web-2 -n shop
   shardsched delete pod/web-1
@@ -156,10 +159,9 @@ func (o *deleteOptions) refs(ctx context.Context, s Streams, cl *client.Client, 
 		return o.fileRefs(ctx, s, cl)
 	}
 	kind, _ := kindOf(args[0])
-	namespace := o.of(kind)
 	names := args[1:]
 	if len(names) == 0 {
-		found, _, err := cl.List(ctx, kind, namespace, "")
+		found, _, err := cl.List(ctx, kind, o.of(kind), "")
 		if err == nil {
 			found, err = choose(&o.listing, found, labelsOf)
 		}
@@ -169,9 +171,37 @@ func (o *deleteOptions) refs(ctx context.Context, s Streams, cl *client.Client, 
 		for _, obj := range found {
 			names = append(names, obj.(metav1.Object).GetName())
 		}
+		if len(names) == 0 {
+			sayNone(s, o.scope, kind)
+		}
+	}
+	return o.withPods(ctx, cl, kind, names)
+}
+
+// withPods are objects of a kind by their names, those that own pods behind these.
+func (o *deleteOptions) withPods(ctx context.Context, cl *client.Client, kind string, names []string) (refs []*pb.ObjectRef, missing []string,
+	err error) {
+	there := &owned{}
+	if owner := objects.New(objects.Kind(kind)); len(names) > 0 && isWorkload(owner) {
+		var owners []runtime.Object
+		for _, name := range names {
+			owner := objects.New(objects.Kind(kind))
+			owner.SetNamespace(o.namespace)
+			owner.SetName(name)
+			owners = append(owners, owner)
+		}
+		if there, err = ownedBy(ctx, cl, owners); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, name := range names {
-		refs = append(refs, &pb.ObjectRef{Kind: kind, Namespace: namespace, Name: name})
+		ref := objects.Ref{Kind: objects.Kind(kind), Namespace: o.of(kind), Name: name}
+		for _, of := range there.refsOf(whatif.Key{Kind: kind, Namespace: o.namespace, Name: name}) {
+			if of != ref {
+				refs = append(refs, protoRef(of))
+			}
+		}
+		refs = append(refs, protoRef(ref))
 	}
 	return refs, nil, nil
 }

@@ -49,9 +49,10 @@ func (x scope) of(kind string) string {
 func newGetCommand(s Streams) *cobra.Command {
 	o := getOptions{now: time.Now, every: watchEvery}
 	c := &cobra.Command{
-		Use:     "get (KIND [NAME…] | KIND/NAME…)",
-		GroupID: groupClient,
-		Short:   "Show nodes, pods and other objects, devices, workers or shards",
+		Use:        "get (KIND [NAME…] | KIND/NAME…)",
+		GroupID:    groupClient,
+		SuggestFor: []string{"list", "ls"},
+		Short:      "Show nodes, pods and other objects, devices, workers or shards",
 		Long: `Show objects, devices, workers or shards. The kinds are
 ` + kindList() + `Devices are shown by node, with the resource claims that have them; names behind
 them are those of nodes.
@@ -183,7 +184,7 @@ func (o *getOptions) objects(ctx context.Context, s Streams, cl *client.Client, 
 		return o.follow(ctx, cl, p, names, revision)
 	}
 	if len(found) == 0 && o.isTable() {
-		o.none(s, kind)
+		sayNone(s, o.scope, kind)
 		return nil
 	}
 	return p.list(found, len(names) == 1)
@@ -206,18 +207,18 @@ func (o *getOptions) pages(ctx context.Context, s Streams, cl *client.Client, p 
 	case o.watch:
 		return o.follow(ctx, cl, p, nil, revision)
 	case printed == 0 && o.isTable():
-		o.none(s, p.kind)
+		sayNone(s, o.scope, p.kind)
 	}
 	return nil
 }
 
-// none says that nothing was found.
-func (o *getOptions) none(s Streams, kind string) {
-	fmt.Fprintf(s.Err, "No %s found%s.\n", objects.Kind(kind).Plural(), o.where(kind))
+// sayNone says that nothing was found.
+func sayNone(s Streams, where scope, kind string) {
+	fmt.Fprintf(s.Err, "No %s found%s.\n", objects.Kind(kind).Plural(), where.where(kind))
 }
 
-func (o *getOptions) where(kind string) string {
-	if ns := o.of(kind); ns != "" {
+func (x scope) where(kind string) string {
+	if ns := x.of(kind); ns != "" {
 		return " in namespace " + ns
 	}
 	return ""

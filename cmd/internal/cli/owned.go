@@ -166,7 +166,7 @@ func (in *Input) changes(ctx context.Context, cl *client.Client) (*changes, erro
 		return nil, err
 	}
 	objects.Sort(out.send.Cluster)
-	out.notes = p.cluster.Notes()
+	out.notes = append(p.cluster.Notes(), in.Asked.keptTemplates(there)...)
 	return out, nil
 }
 
@@ -231,6 +231,18 @@ func (a *asked) refuseJobs(there *owned) error {
 		}
 	}
 	return nil
+}
+
+// keptTemplates tells of CronJobs of another template.
+func (a *asked) keptTemplates(there *owned) (notes []string) {
+	for _, w := range a.Workloads {
+		key := whatif.KeyOf(w)
+		older := func(p *v1.Pod) bool { return !whatif.MadeFrom(p, w) }
+		if key.Kind == "CronJob" && slices.ContainsFunc(there.podsOf(key), older) {
+			notes = append(notes, fmt.Sprintf("%s has another template: Jobs that are there keep theirs", key))
+		}
+	}
+	return notes
 }
 
 // ready makes a pod count as ready on the node that it has, or would have.

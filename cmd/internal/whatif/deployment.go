@@ -104,7 +104,7 @@ func (d *deployment) sync(c *Cluster) bool {
 
 // size sets the size of ReplicaSets once, and tells whether one has changed.
 func (d *deployment) size(c *Cluster) bool {
-	if d.resized() {
+	if d.resized() && !d.atOnce {
 		did := d.scale()
 		for _, r := range d.sets {
 			r.told = d.desired()
