@@ -54,7 +54,7 @@ nobody is preempted, and extenders are not asked. The exit code is 0 also where
 none fits.`,
 		Example: `  shardsched capacity -f cluster.json --pod pod.yaml
   shardsched capacity --live --kubeconfig view.conf --pod deployment.yaml -o json`,
-		Args: cobra.NoArgs,
+		Args: onlyFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.WriteConfigTo != "" {
 				return o.Configuration.write(c.OutOrStdout())

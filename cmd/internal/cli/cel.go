@@ -19,7 +19,7 @@ func newCELCommand(s Streams) *cobra.Command {
 		Use:     "cel",
 		GroupID: groupOther,
 		Short:   "Try an expression of CELFilter or CELScore",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return usagef("name what to do: %s eval", c.CommandPath()) },
 	}
 	c.AddCommand(newCELEvalCommand(s))

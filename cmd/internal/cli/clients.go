@@ -66,6 +66,9 @@ func (c *connection) addFlags(fs *pflag.FlagSet) {
 
 // open makes a client; the caller closes it with the function that comes with it.
 func (c *connection) open(s Streams) (cl *client.Client, end func(), err error) {
+	if c.patience < 0 {
+		return nil, nil, usagef("--patience: %s is negative", c.patience)
+	}
 	if err := c.tls.ValidateClient(c.tokenFile != ""); err != nil {
 		return nil, nil, usageError{err}
 	}

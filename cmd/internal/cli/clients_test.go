@@ -46,6 +46,7 @@ func TestTheLeaseSaysWhoIsAsked(t *testing.T) {
 		"no Lease": {args: "summary --kubeconfig " + ours, code: exitFailed, told: "error: get the summary: there is no Lease kube-system/kube-scheduler"},
 		"both":     {args: "summary --context c --address a:1", code: exitUsage, told: "error: --address and --kubeconfig or --context: give one or the other\n"},
 		"no name":  {args: "summary --lease scheduler", code: exitUsage, told: `error: --lease: "scheduler" is not NAMESPACE/NAME` + "\n"},
+		"no time":  {args: "summary --patience -1s --address a:1", code: exitUsage, told: "error: --patience: -1s is negative\n"},
 		"nonsense": {args: "summary --address nonsense", code: exitUsage, told: `error: --address: "nonsense" is not HOST:PORT, such as 127.0.0.1:7450, nor unix:///PATH` + "\n"},
 		"a token in the clear": {args: "summary --token-file x --kubeconfig " + ours, code: exitUsage,
 			told: "error: --token-file: a token is sent to the leader over TLS only: give --tls-ca-file\n"},

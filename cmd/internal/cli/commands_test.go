@@ -37,6 +37,9 @@ type memory struct {
 	failAt  int // the Apply that is refused; 0: none
 	sizes   []int
 	notKept bool // an API server keeps the objects
+	// pendings is by how many pods the first group is larger in the n-th answer of ListPending; nil: by none.
+	pendings func(n int) uint64
+	asked    int
 }
 
 // refused is what a coordinator says that keeps no objects.
@@ -212,6 +215,10 @@ func (m *memory) ListPending(_ context.Context, q *pb.ListPendingRequest) (*pb.L
 		{Causes: full("7 nodes"), Kind: "StatefulSet", Namespace: "shop", Name: "db", Pods: 3, Oldest: at(60), Example: "shop/db-0"},
 		{Causes: disk, Kind: "Deployment", Namespace: "shop", Name: "web", Pods: 2, Oldest: at(30), Example: "shop/web-2"},
 		{Causes: disk, Kind: "Pod", Namespace: "lab", Name: "one", Pods: 1, Oldest: at(90), Example: "lab/one"},
+	}
+	if m.pendings != nil {
+		m.asked++
+		all[0].Pods += m.pendings(m.asked)
 	}
 	out := &pb.ListPendingResponse{Nodes: 52}
 	for _, g := range all {

@@ -31,7 +31,7 @@ func newConfigCommand(s Streams, plugins framework.Registry) *cobra.Command {
 		Use:     "config",
 		GroupID: groupOther,
 		Short:   "Check a KubeSchedulerConfiguration",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return usagef("name what to do: %s check", c.CommandPath()) },
 	}
 	c.AddCommand(newConfigCheckCommand(s, plugins))

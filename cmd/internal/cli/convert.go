@@ -22,7 +22,7 @@ func newConvertCommand(s Streams, plugins framework.Registry) *cobra.Command {
 		Use:     "convert",
 		GroupID: groupOther,
 		Short:   "Convert traces to Kubernetes objects, and old policies and configurations to today's",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return usagef("name what to convert: %[1]s openb, %[1]s policy, or %[1]s config", c.CommandPath())
 		},
@@ -46,7 +46,7 @@ node affinity on the label shardsched.io/gpu-model. Every node takes 110 pods, t
 kubelet's default: the trace has no limit.`,
 		Example: `  shardsched convert openb --nodes openb_node_list_all_node.csv --pods openb_pod_list_default.csv > openb.yaml
   shardsched convert openb --nodes nodes.csv --pods pods.csv -o json --file openb.json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.nodes == "" && o.pods == "" && !o.demo {
 				return usagef("--nodes, --pods or --demo is required")

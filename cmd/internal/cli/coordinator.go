@@ -39,7 +39,7 @@ in etcd.`,
 		Example: `  shardsched coordinator --kubeconfig scheduler.conf --etcd-endpoints https://127.0.0.1:2379 --local-workers 4
   shardsched coordinator --standalone --embedded-etcd --data-dir ./state
   shardsched coordinator --standalone --etcd-endpoints http://127.0.0.1:2379 --listen 127.0.0.1:7550 --http-listen 127.0.0.1:7551`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if version.asked() {
 				return version.print(c.OutOrStdout())

@@ -175,12 +175,12 @@ func (o *deleteOptions) refs(ctx context.Context, s Streams, cl *client.Client, 
 			sayNone(s, o.scope, kind)
 		}
 	}
-	return o.withPods(ctx, cl, kind, names)
+	refs, err = o.withPods(ctx, cl, kind, names)
+	return refs, nil, err
 }
 
 // withPods are objects of a kind by their names, those that own pods behind these.
-func (o *deleteOptions) withPods(ctx context.Context, cl *client.Client, kind string, names []string) (refs []*pb.ObjectRef, missing []string,
-	err error) {
+func (o *deleteOptions) withPods(ctx context.Context, cl *client.Client, kind string, names []string) (refs []*pb.ObjectRef, err error) {
 	there := &owned{}
 	if owner := objects.New(objects.Kind(kind)); len(names) > 0 && isWorkload(owner) {
 		var owners []runtime.Object
@@ -191,7 +191,7 @@ func (o *deleteOptions) withPods(ctx context.Context, cl *client.Client, kind st
 			owners = append(owners, owner)
 		}
 		if there, err = ownedBy(ctx, cl, owners); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	for _, name := range names {
@@ -203,7 +203,7 @@ func (o *deleteOptions) withPods(ctx context.Context, cl *client.Client, kind st
 		}
 		refs = append(refs, protoRef(ref))
 	}
-	return refs, nil, nil
+	return refs, nil
 }
 
 // fileRefs are what files stand for: of a workload all that it made, by whatever template.

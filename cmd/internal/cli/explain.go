@@ -26,9 +26,10 @@ type explainOptions struct {
 func newExplainCommand(s Streams) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
-		Use:     "explain (KIND NAME | KIND/NAME)",
-		GroupID: groupClient,
-		Short:   "Tell why a pod is where it is or why it is nowhere, and what a node has left",
+		Use:        "explain (KIND NAME | KIND/NAME)",
+		SuggestFor: []string{"describe", "why"},
+		GroupID:    groupClient,
+		Short:      "Tell why a pod is where it is or why it is nowhere, and what a node has left",
 		Long: `Tell why a pod is where it is, or why it is nowhere:
 
 - of a placed pod, the score that each plugin gives the best nodes;
@@ -134,6 +135,13 @@ func explained(word string) string {
 func (o *explainOptions) subject(args []string) (x subject, err error) {
 	x.kind = client.KindPod
 	word := args[len(args)-1]
+	switch kind := explained(strings.TrimSuffix(word, "/")); {
+	case len(args) == 1 && kind != "":
+		return x, usagef("%s: name the %s: explain %s NAME", word, strings.ToLower(kind), strings.ToLower(kind))
+	case len(args) == 1 && isFile(word):
+		return x, usagef("%q is a file: explain names a pod, a node or a workload that is there; simulate -f %s --explain POD tells of one "+
+			"that is not", word, word)
+	}
 	if len(args) == 2 {
 		if x.kind = explained(args[0]); x.kind == "" {
 			return x, usagef("%q can't be explained: pods are, nodes, and workloads that make pods", args[0])

@@ -38,6 +38,9 @@ func TestMistakesOfSchedulerCommands(t *testing.T) {
 	tests := []struct{ line, want string }{
 		{"simulate", "-f is required"},
 		{"simulate -f x y", `simulate takes no argument, and got "y": a flag with several values takes them joined by commas`},
+		{"simulate y.yaml", "did you mean -f y.yaml?"},
+		{"coordinator c.yaml", `coordinator takes no argument, and got "c.yaml"`},
+		{"worker w", `worker takes no argument, and got "w"`},
 		{"simulate -f x --workers -1", "--workers: -1 is not between 0 and 1024"},
 		{"simulate -f x --shards 70000", "--shards: 70000 is not between 0 and 65536"},
 		{"simulate -f x -o yaml", `--output: "yaml" is not one of text, json`},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -100,7 +101,7 @@ func (o *pendingOptions) validate(by bool) error {
 }
 
 func (o *pendingOptions) run(ctx context.Context, s Streams, cl *client.Client) error {
-	last := ""
+	var last *pb.ListPendingResponse
 	for {
 		var answer *pb.ListPendingResponse
 		err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
@@ -113,16 +114,16 @@ func (o *pendingOptions) run(ctx context.Context, s Streams, cl *client.Client) 
 			}
 			return fmt.Errorf("list pending pods: %w", err)
 		}
-		text, err := o.render(answer)
-		if err != nil {
-			return err
-		}
-		if text != last {
-			if last != "" {
+		if !proto.Equal(answer, last) { // that the oldest gets older is no news
+			if last != nil {
 				fmt.Fprintln(s.Out)
 			}
+			last = proto.CloneOf(answer)
+			text, err := o.render(answer)
+			if err != nil {
+				return err
+			}
 			fmt.Fprint(s.Out, text)
-			last = text
 		}
 		if !o.watch {
 			return nil

@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/shardsched/shardsched/cmd/internal/client"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -92,5 +97,36 @@ func TestPendingPrintsWhatIsDocumented(t *testing.T) {
 	}})
 	if want := regexp.MustCompile("(?m)^    ").ReplaceAllString(string(shown), ""); err != nil || got != want {
 		t.Errorf("got\n%s%v\nwant\n%s", got, err, want)
+	}
+}
+
+// Only an answer that differs is printed again: that the oldest pod gets older is no news.
+func TestPendingIsWatched(t *testing.T) {
+	sh := newShell(t)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	asked := 0
+	o := pendingOptions{by: "reason", watch: true}
+	o.now = func() time.Time { asked++; return at(3600 + asked).AsTime() }
+	if err := o.validate(false); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := client.New(client.Config{Addresses: []string{sh.address}, Dial: client.DialWith(insecure.NewCredentials())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	sh.server.pendings = func(n int) uint64 { // one pod more with the fourth answer, and with the seventh the end
+		if n == 7 {
+			end()
+		}
+		return uint64(n / 4)
+	}
+	var out bytes.Buffer
+	if err := o.run(ctx, Streams{Out: &out}, cl); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "CAUSE"); n != 2 {
+		t.Errorf("got %d tables, want 2:\n%s", n, out.String())
 	}
 }

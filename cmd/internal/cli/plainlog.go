@@ -67,7 +67,7 @@ func (l *plainLog) write(message string, values []any) {
 	b.WriteString(l.now().Format(time.TimeOnly) + " " + message)
 	between := ": "
 	for i := 0; i+1 < len(values); i += 2 {
-		if values[i] == "leftOut" && fmt.Sprint(values[i+1]) == "0" {
+		if text := fmt.Sprint(values[i+1]); text == "" || text == "0" && values[i] == "leftOut" {
 			continue
 		}
 		// A value is somebody else's text: no control character of it reaches the terminal.

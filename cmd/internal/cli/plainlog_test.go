@@ -21,11 +21,13 @@ func TestPlainLog(t *testing.T) {
 	log.V(1).Info("Not told")
 	log.Error(errors.New("it is gone\x1b[2J\nnow"), "Watch breaks")
 	log.Info("Alone")
+	log.Info("A call", "identity", "", "objects", 2)
 	want := `15:04:05 Became leader: id a, after nobody
 15:04:05 Preempted: victims shop/a
 15:04:05 Preempted: victims shop/b, leftOut 7
 15:04:05 Watch breaks: error it is gone [2J now
 15:04:05 Alone
+15:04:05 A call: objects 2
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

@@ -26,7 +26,7 @@ never read, and nothing is written to the cluster. What pod templates say of
 their environment is in it: keep the file as you keep those.`,
 		Example: `  shardsched snapshot --kubeconfig view.conf > cluster.json
   shardsched simulate -f cluster.json -f manifests/`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runSnapshot(c.Context(), s, access) },
 	}
 	access.addFlags(c.Flags(), "to read")

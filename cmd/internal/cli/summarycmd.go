@@ -17,7 +17,7 @@ func newSummaryCommand(s Streams) *cobra.Command {
 		Use:     "summary",
 		GroupID: groupClient,
 		Short:   "Show what the leader did since it began to lead",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := oneOf("output", output, "text", "json", "yaml"); err != nil {
 				return err

@@ -10,7 +10,8 @@ import (
 )
 
 // target turns KIND/NAME… and KIND/NAMESPACE/NAME… into a kind and names, and leaves a
-// kind with names as it is: these may have the kind in front, too, as -o name prints them. The kind is in lower case after it.
+// kind with names as it is: these may have the kind in front, too, as -o name prints them, or their namespace. The kind is in lower case
+// after it.
 func (x *scope) target(args []string) ([]string, error) {
 	word, _, joined := strings.Cut(args[0], "/")
 	out := []string{strings.ToLower(word)}
@@ -18,23 +19,30 @@ func (x *scope) target(args []string) ([]string, error) {
 	if !joined {
 		from = 1
 	}
-	namespace := ""
-	for i, arg := range args[from:] {
+	namespace, plain := "", false
+	for _, arg := range args[from:] {
 		if from == 1 && !strings.Contains(arg, "/") {
-			out = append(out, arg)
+			out, plain = append(out, arg), true
 			continue
 		}
-		kind, of, name, err := x.joined(arg)
+		behind := ""
+		if from == 1 {
+			behind = out[0]
+		}
+		kind, of, name, err := x.joined(behind, arg)
 		switch {
 		case err != nil:
 			return nil, err
 		case namespace == "":
 			namespace = of
 		}
-		if !sameKind(kind, out[0]) || of != namespace || from == 1 && i > 0 && namespace != x.namespace {
+		if !sameKind(kind, out[0]) || of != namespace {
 			return nil, usagef("%q and %q: name objects of one kind and namespace at a time", args[0], arg)
 		}
 		out = append(out, name)
+	}
+	if plain && namespace != "" && namespace != x.namespace {
+		return nil, usagef("%q: name objects of one kind and namespace at a time", strings.Join(args, " "))
 	}
 	if namespace != "" {
 		x.namespace = namespace
@@ -49,9 +57,14 @@ func sameKind(a, b string) bool {
 	return a == b || known && x == y
 }
 
-// joined reads KIND/NAME, and of what lives in namespaces KIND/NAMESPACE/NAME.
-func (x *scope) joined(arg string) (kind, namespace, name string, err error) {
+// joined reads KIND/NAME, and of what lives in namespaces KIND/NAMESPACE/NAME; behind a kind (else empty) NAMESPACE/NAME, too.
+func (x *scope) joined(behind, arg string) (kind, namespace, name string, err error) {
 	parts := strings.Split(arg, "/")
+	if k, _ := kindOf(behind); len(parts) == 2 && objects.Kind(k).Namespaced() && explained(parts[0]) == "" {
+		if _, known := kindOf(parts[0]); !known {
+			parts = append([]string{behind}, parts...)
+		}
+	}
 	kind, namespace, name = strings.ToLower(parts[0]), x.namespace, parts[len(parts)-1]
 	if k, _ := kindOf(kind); len(parts) == 3 && objects.Kind(k).Namespaced() {
 		namespace, parts = parts[1], parts[1:]
@@ -103,4 +116,12 @@ func onlyFiles(c *cobra.Command, args []string) error {
 		return usagef("%s takes files with -f: did you mean -f %s?", c.Name(), args[0])
 	}
 	return usagef("%s takes no argument, and got %q: a flag with several values takes them joined by commas", c.CommandPath(), args[0])
+}
+
+// noArgs is for a command that has flags alone.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no argument, and got %q", c.CommandPath(), args[0])
+	}
+	return nil
 }

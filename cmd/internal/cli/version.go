@@ -78,7 +78,7 @@ func newVersionCommand(s Streams) *cobra.Command {
 		Use:     "version",
 		GroupID: groupOther,
 		Short:   "Print the version",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return printVersion(s.Out)
 		},

@@ -19,7 +19,7 @@ and holds nothing that it can't be given again: stop it at any time. On SIGTERM
 it takes its registration back and finishes what it was asked.`,
 		Example: `  shardsched worker --etcd-endpoints http://127.0.0.1:2379
   shardsched worker --etcd-endpoints http://127.0.0.1:2379 --listen 127.0.0.1:0 --http-listen 127.0.0.1:0`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
 				return err
