@@ -21,7 +21,11 @@ type explainOptions struct {
 	top       uint32
 	allNodes  bool
 	nodes     []string
+	traceURL  string
 }
+
+// traceID stands in --trace-url for a trace's id.
+const traceID = "{id}"
 
 func newExplainCommand(s Streams) *cobra.Command {
 	var o explainOptions
@@ -75,6 +79,7 @@ the question on to the leader.`,
 	fs.Uint32Var(&o.top, "top", 5, "nodes to show")
 	fs.StringArrayVar(&o.nodes, "node", nil, "tell what becomes of the pod on the node of that `NAME`; repeatable")
 	fs.BoolVar(&o.allNodes, "nodes", false, "tell what becomes of the pod on every node")
+	fs.StringVar(&o.traceURL, "trace-url", "", "link traces: `URL` of a trace where a collector keeps them, with "+traceID+" for its id")
 	o.connection.addFlags(fs)
 	c.SetFlagErrorFunc(explainsOne)
 	completeNamespaces(c, s, &o.connection)
@@ -98,6 +103,9 @@ func (o *explainOptions) parse() error {
 	form, _, _ := strings.Cut(o.output, "=")
 	if err := oneOf("output", form, "", "json", "yaml", "jsonpath"); err != nil {
 		return err
+	}
+	if o.traceURL != "" && !strings.Contains(o.traceURL, traceID) {
+		return usagef("--trace-url: %q has no %s, which stands for the trace's id", o.traceURL, traceID)
 	}
 	return o.listing.parse()
 }
@@ -182,6 +190,11 @@ func (o *explainOptions) run(ctx context.Context, s Streams, cl *client.Client, 
 	}
 	if done, err := o.whole(s.Out, answer); done {
 		return err
+	}
+	for _, p := range answer.GetHistory() {
+		if o.traceURL != "" && p.GetTraceId() != "" {
+			p.TraceId = strings.ReplaceAll(o.traceURL, traceID, p.GetTraceId())
+		}
 	}
 	return renderExplanation(s.Out, cmp.Or(answer.GetPod(), x.namespace+"/"+x.name), answer)
 }

@@ -2,8 +2,12 @@ package otlp
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -109,7 +113,37 @@ func (k *Kept) List(req *pb.ListTracesRequest) *pb.ListTracesResponse {
 		}
 		out.Traces = append(out.Traces, &pb.Trace{Id: t.id.String(), Spans: append([]*pb.Span{t.root}, t.spans...)})
 	}
+	if len(out.Traces) == 0 {
+		out.Note = k.without()
+	}
 	return out
+}
+
+// without tells what is kept, to one who has asked for something else.
+func (k *Kept) without() string {
+	why, whole, oldest := map[string]int{}, 0, (*pb.Span)(nil)
+	for _, t := range k.order {
+		if t.root == nil {
+			continue
+		}
+		if whole++; oldest == nil {
+			oldest = t.root
+		}
+		for _, a := range t.root.GetAttributes() {
+			if reason, is := strings.CutPrefix(a, "shardsched.kept="); is {
+				why[reason]++
+			}
+		}
+	}
+	kept := "no trace is kept yet"
+	if whole > 0 {
+		kept = fmt.Sprintf("none of the %d traces that are kept, the oldest since %s", whole, oldest.GetStart().AsTime().Format(time.RFC3339))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(why)) {
+		kept += fmt.Sprintf(", %d %s", why[reason], reason)
+	}
+	return fmt.Sprintf("%s: of attempts that were slow (--tracing-slow-threshold), that failed, or that were sampled "+
+		"(--tracing-sampling-rate-per-million), the last %d at the most", kept, keptTraces)
 }
 
 func (t *keptTrace) asked(req *pb.ListTracesRequest) bool {

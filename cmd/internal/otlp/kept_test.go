@@ -31,6 +31,7 @@ func attempt(tracer trace.Tracer, t *testing.T, pod string, took time.Duration, 
 	begin := time.Unix(100, 0)
 	ctx, root := tracer.Start(t.Context(), "schedule", trace.WithNewRoot(), trace.WithTimestamp(begin),
 		trace.WithAttributes(attribute.String("k8s.namespace.name", "default"), attribute.String("k8s.pod.name", pod),
+			attribute.String("shardsched.kept", "failed"),
 			attribute.String("shardsched.message", strings.Repeat("x", 2*shownText))))
 	for range spans {
 		_, s := tracer.Start(ctx, "queue", trace.WithTimestamp(begin))
@@ -75,6 +76,18 @@ func TestTracesAreKeptWithoutACollector(t *testing.T) {
 		if len(a) > shownText+40 {
 			t.Errorf("got an attribute of %d bytes", len(a))
 		}
+	}
+	if got := kept.List(&pb.ListTracesRequest{}).Note; got != "" {
+		t.Errorf("got note %q beside traces, want none", got)
+	}
+	got := kept.List(&pb.ListTracesRequest{Namespace: "other"}).Note
+	want := "none of the 3 traces that are kept, the oldest since 1970-01-01T00:01:40Z, 3 failed: of attempts that were slow " +
+		"(--tracing-slow-threshold), that failed, or that were sampled (--tracing-sampling-rate-per-million), the last 256 at the most"
+	if got != want {
+		t.Errorf("got note %q, want %q", got, want)
+	}
+	if got := NewKept().List(&pb.ListTracesRequest{}).Note; !strings.HasPrefix(got, "no trace is kept yet: of attempts") {
+		t.Errorf("got note %q", got)
 	}
 	if off := (*Kept)(nil).List(&pb.ListTracesRequest{}); off.Note == "" {
 		t.Error("without tracing nothing is said")
