@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // asProgram has the test's binary be the program: pages' commands run as processes, in a shell.
@@ -97,11 +99,13 @@ func TestCommandsOfPagesRunAsPrinted(t *testing.T) {
 				switch b.how {
 				case "up":
 					// Where it listens is not the page's to say: another may run on this machine.
-					serve(t, shell("exec "+strings.TrimSpace(strings.Split(b.commands, "#")[0])+" --listen "+address+" --http-listen ''"))
+					serve(t, shell("exec "+strings.TrimSpace(strings.Split(b.commands, "#")[0])+" --listen "+address+" --http-listen ''"), upServes)
+				case "apart":
+					runApart(t, shell, b)
 				case "alone":
 					runAll(t, shell, b)
 				case "beside up":
-					serve(t, shell("exec shardsched up --listen "+address+" --http-listen ''"))
+					serve(t, shell("exec shardsched up --listen "+address+" --http-listen ''"), upServes)
 					runAll(t, shell, b)
 				default:
 					t.Errorf("%q says not how to run", b.how)
@@ -109,13 +113,57 @@ func TestCommandsOfPagesRunAsPrinted(t *testing.T) {
 			})
 		}
 	}
-	if ran["up"] == 0 || ran["beside up"] == 0 || ran["alone"] == 0 {
+	if ran["up"] == 0 || ran["beside up"] == 0 || ran["alone"] == 0 || ran["apart"] == 0 {
 		t.Errorf("got %v blocks, want some of each sort", ran)
 	}
 }
 
-// serve starts a command and returns when it serves; it is interrupted with the test, and has to end well.
-func serve(t *testing.T, c *exec.Cmd) {
+// upServes is how the line begins by which up tells that it serves.
+const upServes = "shardsched is up"
+
+// runApart runs each command of a block beside the others, on addresses of the test's own in the place of the page's, until the workers
+// have registered and both coordinators tell so.
+func runApart(t *testing.T, shell func(string) *exec.Cmd, b block) {
+	t.Helper()
+	own := map[string]string{}
+	address := func(of string) string {
+		if own[of] == "" {
+			own[of] = freeAddress()
+		}
+		return own[of]
+	}
+	workers, coordinators := 0, 0
+	for line := range strings.Lines(b.commands) {
+		command := "exec " + regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllStringFunc(strings.TrimSpace(line), address)
+		if strings.Contains(command, "--embedded-etcd") {
+			command += " --embedded-etcd-listen " + address("127.0.0.1:2379")
+		}
+		if strings.Contains(command, "shardsched worker") {
+			workers++
+			serve(t, shell(command), "worker ")
+		} else {
+			coordinators++
+			serve(t, shell(command), "coordinator serves clients on ")
+		}
+	}
+	if workers != 2 || coordinators != 2 {
+		t.Fatalf("got %d workers and %d coordinators, want 2 of each", workers, coordinators)
+	}
+	for _, coordinator := range []string{"127.0.0.1:7450", "127.0.0.1:7452"} {
+		for tries := 0; ; tries++ {
+			out, err := shell("shardsched get workers --no-headers --address " + address(coordinator)).Output()
+			if n := bytes.Count(out, []byte("\n")); err == nil && n == workers {
+				break
+			} else if tries == 600 {
+				t.Fatalf("%s: got %v\n%s\nwant %d workers", coordinator, err, out, workers)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+}
+
+// serve starts a command and returns when a line that begins so says that it serves; it is interrupted with the test, and has to end well.
+func serve(t *testing.T, c *exec.Cmd, serves string) {
 	t.Helper()
 	errs, err := c.StderrPipe()
 	if err != nil {
@@ -124,8 +172,12 @@ func serve(t *testing.T, c *exec.Cmd) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(errs)
-	for lines.Scan() && !strings.HasPrefix(lines.Text(), "shardsched is up") {
+	lines, said := bufio.NewScanner(errs), ""
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), serves) {
+		said += lines.Text() + "\n"
+	}
+	if !strings.HasPrefix(lines.Text(), serves) {
+		t.Fatalf("%s: got %v\n%s\nwant it to serve", c, c.Wait(), said)
 	}
 	t.Cleanup(func() {
 		if err := c.Process.Signal(syscall.SIGINT); err != nil {
