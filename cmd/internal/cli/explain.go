@@ -145,10 +145,9 @@ func (o *explainOptions) subject(args []string) (x subject, err error) {
 	word := args[len(args)-1]
 	switch kind := explained(strings.TrimSuffix(word, "/")); {
 	case len(args) == 1 && kind != "":
-		return x, usagef("%s: name the %s: explain %s NAME", word, strings.ToLower(kind), strings.ToLower(kind))
+		return x, usagef("%s: which one? %s NAME", word, strings.ToLower(kind))
 	case len(args) == 1 && isFile(word):
-		return x, usagef("%q is a file: explain names a pod, a node or a workload that is there; simulate -f %s --explain POD tells of one "+
-			"that is not", word, word)
+		return x, usagef("%q is a file, and no name: simulate -f %s --explain POD tells of a pod that is not there yet", word, word)
 	}
 	if len(args) == 2 {
 		if x.kind = explained(args[0]); x.kind == "" {
@@ -176,7 +175,7 @@ func (o *explainOptions) subject(args []string) (x subject, err error) {
 }
 
 func (o *explainOptions) run(ctx context.Context, s Streams, cl *client.Client, x subject) error {
-	req := &pb.ExplainRequest{Namespace: x.namespace, Name: x.name, Top: o.top, NodeNames: o.nodes, AllNodes: o.allNodes}
+	req := &pb.ExplainRequest{Namespace: x.namespace, Name: x.name, Top: o.top, NodeNames: bareNodes(o.nodes), AllNodes: o.allNodes}
 	if x.kind != client.KindPod {
 		req.Kind = x.kind
 	}

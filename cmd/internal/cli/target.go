@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
@@ -50,11 +51,24 @@ func (x *scope) target(args []string) ([]string, error) {
 	return out, nil
 }
 
-// sameKind tells whether two words name one kind.
+// sameKind tells whether what has one word in front is of the kind that another one names. Devices are named by their nodes.
 func sameKind(a, b string) bool {
 	x, known := kindOf(a)
 	y, _ := kindOf(b)
-	return a == b || known && x == y
+	one := strings.TrimSuffix(b, "s")
+	return known && (x == y || x == client.KindNode && one == "device") || !known && strings.TrimSuffix(a, "s") == one
+}
+
+// bareNodes are names of nodes without the kind in front that -o name prints: node/n1.
+func bareNodes(names []string) []string {
+	bare := make([]string, 0, len(names))
+	for _, name := range names {
+		if word, rest, joined := strings.Cut(name, "/"); joined && sameKind(strings.ToLower(word), "nodes") {
+			name = rest
+		}
+		bare = append(bare, name)
+	}
+	return bare
 }
 
 // joined reads KIND/NAME, and of what lives in namespaces KIND/NAMESPACE/NAME; behind a kind (else empty) NAMESPACE/NAME, too.

@@ -27,7 +27,7 @@ type traceOptions struct {
 func newTraceCommand(s Streams) *cobra.Command {
 	var o traceOptions
 	c := &cobra.Command{
-		Use:     "trace [POD]",
+		Use:     "trace [POD | pod NAME]",
 		GroupID: groupClient,
 		Short:   "Show the leader's last traces of attempts to place pods, as trees",
 		Long: `Show the last attempts whose traces the leader has kept, the newest first, each
@@ -37,9 +37,9 @@ a collector. Attempts are kept that were slow, that failed, or that were sampled
 		Example: `  shardsched trace
   shardsched trace --slow 1s --limit 20
   shardsched trace shop/web-1`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(2),
 		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
+			if len(args) > 1 || len(args) == 1 && explained(args[0]) != client.KindPod {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return namesThere(c.Context(), s, &o.connection, scope{namespace: o.namespace}, client.KindPod, nil), cobra.ShellCompDirectiveNoFileComp
@@ -55,13 +55,13 @@ a collector. Attempts are kept that were slow, that failed, or that were sampled
 			if o.slow > 0 {
 				req.Slow = durationpb.New(o.slow)
 			}
-			if len(args) == 1 {
+			if len(args) > 0 {
 				x, err := (&explainOptions{namespace: o.namespace}).subject(args)
 				if err != nil {
 					return err
 				}
 				if x.kind != client.KindPod {
-					return usagef("%q is no pod: attempts to place pods are traced", args[0])
+					return usagef("%q is no pod: attempts to place pods are traced", strings.Join(args, " "))
 				}
 				req.Namespace, req.Name = x.namespace, x.name
 			}

@@ -339,17 +339,21 @@ func (o *SimulateOptions) apart() apart {
 
 // explained is the pod that is to be explained, with its namespace.
 func (o *SimulateOptions) explained() string {
-	if o.Explain == "" || strings.Contains(o.Explain, "/") {
-		return o.Explain
+	name := o.Explain
+	if word, rest, joined := strings.Cut(name, "/"); joined && sameKind(word, "pods") {
+		name = rest
 	}
-	return o.Namespace + "/" + o.Explain
+	if name == "" || strings.Contains(name, "/") {
+		return name
+	}
+	return o.Namespace + "/" + name
 }
 
 // change is what files and flags ask for.
 func (o *SimulateOptions) change(s Streams, in *Input) (x whatif.Change, err error) {
 	a := in.Asked
 	x = whatif.Change{Workloads: a.Workloads, Pods: a.Pods, Objects: a.Objects, AtOnce: o.Rollout == "replace",
-		Cordon: o.Cordon, Drain: o.Drain, Remove: o.RemoveNodes}
+		Cordon: bareNodes(o.Cordon), Drain: bareNodes(o.Drain), Remove: bareNodes(o.RemoveNodes)}
 	for _, text := range o.Delete {
 		key, err := o.workloadKey(text)
 		if err != nil {

@@ -79,6 +79,8 @@ func TestExitCodesOfAWhatIf(t *testing.T) {
 		{[]string{"--compare-config", "nowhere.yaml"}, exitFailed, "open nowhere.yaml"},
 		{[]string{"--drain", "node-1", "--remove-node", "node-1"}, exitFailed, "--drain node-1: --remove-node has it gone at once"},
 		{[]string{"--cordon", "node-1", "--explain", "shop/big"}, exitDone, "Now 0 of 4 nodes pass every filter."},
+		{[]string{"--cordon", "node/node-1", "--explain", "pod/shop/big"}, exitDone, "Now 0 of 4 nodes pass every filter."},
+		{[]string{"--drain", "nodes/node-1"}, exitDone, "drain of node-1: it is empty"},
 	} {
 		out, errs, code := command(t, append([]string{"simulate", "-f", folder + "cluster.yaml"}, x.args...)...)
 		if code != x.code || !strings.Contains(out+errs, x.say) {
