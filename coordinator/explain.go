@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/devices"
+	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/state"
@@ -129,21 +130,35 @@ func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string)
 }
 
 // forWords is the cluster as words about pods see it.
-func (s *Scheduler) forWords() rules.Cluster { return words{s.state.Storage(), s.state} }
+func (s *Scheduler) forWords() rules.Cluster { return words{s.state.Storage(), s} }
 
 // words is the cluster as words about pods see it.
 type words struct {
 	*volumes.Cache
-	state *state.State
+	s *Scheduler
 }
 
-func (w words) Node(name string) *v1.Node             { return w.state.Node(name) }
-func (w words) PodsOn(node string) iter.Seq[*v1.Pod]  { return w.state.PodsOn(node) }
-func (w words) In(namespace string) iter.Seq[*v1.Pod] { return w.state.In(namespace) }
+func (w words) Node(name string) *v1.Node             { return w.s.state.Node(name) }
+func (w words) PodsOn(node string) iter.Seq[*v1.Pod]  { return w.s.state.PodsOn(node) }
+func (w words) In(namespace string) iter.Seq[*v1.Pod] { return w.s.state.In(namespace) }
+
+// Refusers is part of rules.Cluster.
+func (w words) Refusers(p *v1.Pod, by []string) (names []string) {
+	for _, name := range by {
+		if name != extender.Rejector {
+			names = append(names, "plugin "+name)
+			continue
+		}
+		for _, e := range w.s.extenders.Interested(p) {
+			names = append(names, "extender "+e.Label())
+		}
+	}
+	return names
+}
 
 // ClaimProblem is part of rules.Cluster.
 func (w words) ClaimProblem(p *v1.Pod) (text, cause, next string) {
-	if claims := w.state.Claims(); claims != nil {
+	if claims := w.s.state.Claims(); claims != nil {
 		return claims.Refusal(p)
 	}
 	return "", "", ""

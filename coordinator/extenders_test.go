@@ -27,6 +27,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/tracing"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // advisor is extenders that answer inside the bubble: the path of a call is /<extender>/<verb>.
@@ -206,12 +207,48 @@ func TestExtendersRefuseAllNodes(t *testing.T) {
 		a.want(t, "nodes that pass are asked about", "/foo/filter p: a b")
 		x.wantPods("refused", "p unschedulable")
 		x.wantMessage("p", "0/3 nodes are available: 1 Insufficient cpu, 1 no foo.")
+		x.wantHelp("nodes that extender http://x/foo takes of those that it refuses for a reason", "1 no foo: nodes that extender http://x/foo takes",
+			"1 cpu: full on every node that is big enough: more such nodes, pods that leave, or a higher priority")
 		elapse(10 * time.Second)
 		a.want(t, "nothing happens", "/foo/filter p: a b")
 		// Any event has it tried again.
 		a.filter("/foo/filter", nil, "b")
 		x.deliver(objects.Added, bound(cores("another", "1"), "a"))
 		x.wantPods("tried again", "p promised b")
+	}, foo("filter"))
+}
+
+// wantHelp checks what the causes are for which the first workload's pods pend, and what would help.
+func (x *scenario) wantHelp(when string, want ...string) {
+	x.t.Helper()
+	out, err := x.Pending(x.ctx, &pb.ListPendingRequest{})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var got []string
+	for _, c := range out.Groups[0].Causes {
+		got = append(got, fmt.Sprintf("%d %s: %s", c.Nodes, c.Cause, c.Help))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		x.t.Errorf("%s: got %q, want %q", when, got, want)
+	}
+}
+
+// An extender that leaves out nodes without a word is named as who has refused them.
+func TestAnExtenderThatGivesNoReasonIsNamed(t *testing.T) {
+	runScenarioAdvised(t, clusterOf(nodesOf("4", "a", "b")), func(x *scenario, a *advisor) {
+		a.filter("/foo/filter", nil)
+		x.deliver(objects.Added, wanting("p", "1"))
+		x.wantHelp("no reason", "0 extender http://x/foo refuses nodes, without a reason: nodes that extender http://x/foo takes")
+	}, foo("filter"))
+	runScenarioAdvised(t, clusterOf(nodesOf("4", "a", "b"), bound(cores("full", "4"), "b")), func(x *scenario, a *advisor) {
+		a.filter("/foo/filter", nil)
+		x.deliver(objects.Added, wanting("p", "1"))
+		x.wantHelp("no reason of one of two",
+			"0 extender http://x/foo refuses nodes, without a reason: nodes that extender http://x/foo takes",
+			"1 cpu: full on every node that is big enough: more such nodes, pods that leave, or a higher priority")
 	}, foo("filter"))
 }
 

@@ -515,6 +515,8 @@ func TestGuestsTurnPodsAway(t *testing.T) {
 		x.deliver(objects.Added, cores("q", "2"))
 		x.wantMessage("p", "0/3 nodes are available: 1 Insufficient cpu, 1 not on n, 1 not on o. no new claims to deallocate, preemption: 0/3 nodes are available: ")
 		x.wantMessage("p", "nor can I help")
+		x.wantHelp("a plugin's reasons are its own", "1 not on n: nodes that plugin Guest takes", "1 not on o: nodes that plugin Guest takes",
+			"1 cpu: larger than the nodes that nothing else refuses: larger nodes, or smaller requests")
 		x.wantPods("turned away", "p unschedulable", "q unschedulable")
 		g.take()
 		g.fits = nil

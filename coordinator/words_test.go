@@ -96,8 +96,9 @@ func lacks() map[string][]lack {
 						RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []build.Term{term}},
 					}
 				},
-				cause: "no node has label pool (no node has a label pool)", help: "label a node, or change the pod's selector or affinity",
-				node: "the profile's addedAffinity: label pool (the node has no pool)",
+				cause: "the profile's addedAffinity: no node has label pool (no node has a label pool)",
+				help:  "label a node, or change the profile's addedAffinity",
+				node:  "the profile's addedAffinity: label pool (the node has no pool)",
 			},
 			{
 				nodes: three, pod: build.Pod("p").Required(build.Term{MatchFields: []v1.NodeSelectorRequirement{

@@ -2,8 +2,7 @@ package census
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 const (
 	// maxKeys is how many label keys are looked at, maxValues how many values are counted of each, beside those that pods name.
 	maxKeys, maxValues = 256, 64
-	// maxDemands is how many demands are held against each node: each takes some 100 ns.
+	// maxDemands is how many demands are held against each node: each takes some 200 ns.
 	maxDemands = 64
 	// maxTaints is how many taints are counted.
 	maxTaints = 256
@@ -24,9 +23,9 @@ const (
 type Census struct {
 	nodes, cordoned int
 	labels          map[string]*labelCount
-	taints          map[v1.Taint]int // without the times
+	taints          map[v1.Taint]*TaintCount // without the times
 	largest         v1.ResourceList
-	demands         map[string]*demand
+	demands         map[string]*Demand
 	features        map[string]int
 }
 
@@ -37,16 +36,35 @@ type labelCount struct {
 	clipped bool // there are values that are not counted
 }
 
-type demand struct {
+// Obstacles are what keeps a pod off a node, whichever pods are there.
+type Obstacles uint8
+
+// What keeps a pod off a node.
+const (
+	Cordoned  Obstacles = 1 << iota
+	Tainted             // a taint that the pod does not tolerate
+	Unmatched           // the pod's selector or affinity
+	Enforced            // its profile's affinity
+	Small               // the node has less than the pod requests when it is empty
+	allSets             // how many sets of obstacles there are
+)
+
+// Len is how many obstacles there are.
+func (o Obstacles) Len() int { return bits.OnesCount8(uint8(o)) }
+
+// Demand is what pods want of nodes that are empty, with how many nodes have which obstacles for them.
+type Demand struct {
 	requests v1.ResourceList
-	large    int
+	refuses  func(*v1.Node) Obstacles
+	nodes    [allSets]int
 	short    map[v1.ResourceName]int // nodes that have less of it
+	largest  v1.ResourceList         // of nodes without another obstacle than Small
 }
 
 // New makes an empty census.
 func New() *Census {
 	return &Census{
-		labels: map[string]*labelCount{}, taints: map[v1.Taint]int{}, largest: v1.ResourceList{}, demands: map[string]*demand{},
+		labels: map[string]*labelCount{}, taints: map[v1.Taint]*TaintCount{}, largest: v1.ResourceList{}, demands: map[string]*Demand{},
 		features: map[string]int{},
 	}
 }
@@ -68,21 +86,12 @@ func (c *Census) WatchLabel(key string, named ...string) {
 	}
 }
 
-// WatchRequests has the nodes counted that are large enough for a pod.
-func (c *Census) WatchRequests(requests v1.ResourceList) {
-	key := demandKey(requests)
+// WatchDemand has the nodes counted by what keeps pods off them that request so much: refuses tells of all but Small. Pods of one key
+// have the same demand.
+func (c *Census) WatchDemand(key string, requests v1.ResourceList, refuses func(*v1.Node) Obstacles) {
 	if c.demands[key] == nil && len(c.demands) < maxDemands {
-		c.demands[key] = &demand{requests: requests, short: map[v1.ResourceName]int{}}
+		c.demands[key] = &Demand{requests: requests, refuses: refuses, short: map[v1.ResourceName]int{}, largest: v1.ResourceList{}}
 	}
-}
-
-func demandKey(list v1.ResourceList) string {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		q := list[name]
-		fmt.Fprintf(&b, "%s=%s;", name, q.String())
-	}
-	return b.String()
 }
 
 // Add counts a node.
@@ -95,11 +104,7 @@ func (c *Census) Add(n *v1.Node) {
 		l.add(n.Labels, key)
 	}
 	for i := range n.Spec.Taints {
-		t := n.Spec.Taints[i]
-		t.TimeAdded = nil
-		if _, known := c.taints[t]; known || len(c.taints) < maxTaints {
-			c.taints[t]++
-		}
+		c.addTaint(n.Spec.Taints[i], n.Spec.Unschedulable)
 	}
 	for name, q := range n.Status.Allocatable {
 		if most, known := c.largest[name]; !known || q.Cmp(most) > 0 {
@@ -111,6 +116,21 @@ func (c *Census) Add(n *v1.Node) {
 	}
 	for _, f := range n.Status.DeclaredFeatures {
 		c.features[f]++
+	}
+}
+
+func (c *Census) addTaint(t v1.Taint, cordoned bool) {
+	t.TimeAdded = nil
+	x := c.taints[t]
+	if x == nil && len(c.taints) >= maxTaints {
+		return
+	}
+	if x == nil {
+		x = &TaintCount{Taint: t}
+		c.taints[t] = x
+	}
+	if x.Nodes++; cordoned {
+		x.Cordoned++
 	}
 }
 
@@ -127,17 +147,20 @@ func (l *labelCount) add(labels map[string]string, key string) {
 	}
 }
 
-func (d *demand) add(n *v1.Node) {
-	large := true
+func (d *Demand) add(n *v1.Node) {
+	o := d.refuses(n)
+	others := o
 	for name, q := range d.requests {
-		if q.Sign() > 0 && q.Cmp(n.Status.Allocatable[name]) > 0 {
+		has := n.Status.Allocatable[name]
+		if q.Sign() > 0 && q.Cmp(has) > 0 {
 			d.short[name]++
-			large = false
+			o |= Small
+		}
+		if most, known := d.largest[name]; others == 0 && (!known || has.Cmp(most) > 0) {
+			d.largest[name] = has
 		}
 	}
-	if large {
-		d.large++
-	}
+	d.nodes[o]++
 }
 
 // Nodes is how many nodes were added, and Cordoned how many of them are cordoned.
@@ -171,17 +194,17 @@ func (c *Census) Label(key string) (values []ValueCount, having int, all bool) {
 	return values, l.having, !l.clipped
 }
 
-// TaintCount is how many nodes have a taint.
+// TaintCount is how many nodes have a taint, and how many of them are cordoned besides.
 type TaintCount struct {
-	Taint v1.Taint
-	Nodes int
+	Taint           v1.Taint
+	Nodes, Cordoned int
 }
 
 // Taints are the taints of all nodes, that of most nodes first.
 func (c *Census) Taints() []TaintCount {
 	var out []TaintCount
-	for t, n := range c.taints {
-		out = append(out, TaintCount{t, n})
+	for _, t := range c.taints {
+		out = append(out, *t)
 	}
 	slices.SortFunc(out, func(a, b TaintCount) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), strings.Compare(a.Taint.ToString(), b.Taint.ToString()))
@@ -192,12 +215,49 @@ func (c *Census) Taints() []TaintCount {
 // Largest is the most that a node has of a resource.
 func (c *Census) Largest(name v1.ResourceName) resource.Quantity { return c.largest[name] }
 
-// Large is how many nodes have, when they are empty, as much as a pod requests, and which resources some nodes have too little of.
-// known is false where the requests were not watched.
-func (c *Census) Large(requests v1.ResourceList) (nodes int, short map[v1.ResourceName]int, known bool) {
-	d := c.demands[demandKey(requests)]
+// Demand is what was counted for the pods of a key; nil, of which all is 0: the key is not watched.
+func (c *Census) Demand(key string) *Demand { return c.demands[key] }
+
+// Nodes is how many nodes have these obstacles and no others.
+func (d *Demand) Nodes(o Obstacles) int {
 	if d == nil {
-		return 0, nil, false
+		return 0
 	}
-	return d.large, d.short, true
+	return d.nodes[o]
+}
+
+// Large is how many nodes have, when they are empty, as much as the pods request, whatever else keeps them off.
+func (d *Demand) Large() (nodes int) {
+	for o := range allSets {
+		if o&Small == 0 {
+			nodes += d.Nodes(o)
+		}
+	}
+	return nodes
+}
+
+// Short are the resources that some nodes have too little of, with how many do; nil: it is not known.
+func (d *Demand) Short() map[v1.ResourceName]int {
+	if d == nil {
+		return nil
+	}
+	return d.short
+}
+
+// Largest is the most of a resource that a node has which nothing but its size keeps the pods off; false: there is none.
+func (d *Demand) Largest(name v1.ResourceName) (q resource.Quantity, known bool) {
+	if d != nil {
+		q, known = d.largest[name]
+	}
+	return q, known
+}
+
+// Fewest are the obstacles of the nodes that have the fewest, among those with the obstacles o; false: there are no such nodes.
+func (d *Demand) Fewest(o Obstacles) (fewest Obstacles, found bool) {
+	for set := range allSets {
+		if d.Nodes(set) > 0 && set&o == o && (!found || set.Len() < fewest.Len()) {
+			fewest, found = set, true
+		}
+	}
+	return fewest, found
 }

@@ -15,19 +15,40 @@ func TestNodesAreCountedByWhatPodsAsk(t *testing.T) {
 	c := New()
 	c.WatchLabel("disk", "ssd")
 	asked := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("4Gi")}
-	c.WatchRequests(asked)
+	c.WatchDemand("asked", asked, func(n *v1.Node) (o Obstacles) {
+		if n.Spec.Unschedulable {
+			o |= Cordoned
+		}
+		if len(n.Spec.Taints) > 0 {
+			o |= Tainted
+		}
+		return o
+	})
 	c.Add(build.Node("a").CPU("8").Memory("8Gi").Label("disk", "hdd").Obj())
 	c.Add(build.Node("b").CPU("2").Memory("16Gi").Label("disk", "hdd").Taint("x=y:NoSchedule").Obj())
-	c.Add(build.Node("c").CPU("8").Memory("1Gi").Unschedulable().Obj())
+	c.Add(build.Node("c").CPU("9").Memory("1Gi").Unschedulable().Obj())
 	values, having, all := c.Label("disk")
 	if !slices.Equal(values, []ValueCount{{"hdd", 2}}) || having != 2 || !all {
 		t.Errorf("disk: got %v, %d, %v; want hdd on 2", values, having, all)
 	}
-	if large, short, known := c.Large(asked); large != 1 || short[v1.ResourceCPU] != 1 || short[v1.ResourceMemory] != 1 || !known {
-		t.Errorf("large: got %d, short %v, %v; want 1, and 1 short of each", large, short, known)
+	d := c.Demand("asked")
+	if short := d.Short(); d.Large() != 1 || d.Nodes(0) != 1 || d.Nodes(Small) != 0 || d.Nodes(Small|Cordoned) != 1 || short[v1.ResourceCPU] != 1 ||
+		short[v1.ResourceMemory] != 1 {
+		t.Errorf("demand: got %+v; want a large, b and c too small and tainted or cordoned", d)
 	}
-	if _, _, known := c.Large(v1.ResourceList{}); known {
-		t.Error("requests that nobody watches are known")
+	if most, known := d.Largest(v1.ResourceCPU); !known || most.String() != "8" {
+		t.Errorf("largest cpu of nodes that only their size keeps a pod off: got %s, %v; want 8", most.String(), known)
+	}
+	for o, want := range map[Obstacles]Obstacles{0: 0, Small: Small | Cordoned, Tainted: Small | Tainted, Cordoned: Small | Cordoned} {
+		if got, found := d.Fewest(o); got != want || !found {
+			t.Errorf("fewest obstacles beside %b: got %b, %v; want %b", o, got, found, want)
+		}
+	}
+	if got, found := d.Fewest(Unmatched); found {
+		t.Errorf("got obstacles %b of nodes that no selector keeps off", got)
+	}
+	if c.Demand("other") != nil {
+		t.Error("a demand that nobody watches is known")
 	}
 	if got := c.Largest(v1.ResourceMemory); got.String() != "16Gi" {
 		t.Errorf("largest memory: got %s, want 16Gi", got.String())
@@ -45,7 +66,8 @@ func TestACensusIsBounded(t *testing.T) {
 	c := New()
 	for i := range 2 * maxKeys {
 		c.WatchLabel(fmt.Sprint("key-", i))
-		c.WatchRequests(v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(i), resource.DecimalSI)})
+		c.WatchDemand(fmt.Sprint(i), v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(i), resource.DecimalSI)},
+			func(*v1.Node) Obstacles { return 0 })
 	}
 	c.WatchLabel("key-0", "named")
 	for i := range 2 * maxTaints {

@@ -6,7 +6,8 @@
 //
 // # Words
 //
-//	demand    what a pod requests; pods with the same requests share one
+//	demand    what a pod wants of an empty node; pods that want the same share one
+//	obstacle  what keeps the pods of a demand off a node, whichever pods are there: a cordon, a taint, a label, its size
 //	large     of a node, for a demand: it has as much of everything when it is empty
 //	largest   the most that any node has of a resource
 package census

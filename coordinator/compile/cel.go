@@ -46,7 +46,7 @@ func (p *Profile) setCEL(c *ProfileConfig) error {
 	case NormalizeLowest:
 		x.normalisation = pb.CelNormalisation_CEL_NORMALISATION_LOWEST
 	}
-	if p.filtersBy(pb.Plugin_PLUGIN_CEL_FILTER) {
+	if p.FiltersBy(pb.Plugin_PLUGIN_CEL_FILTER) {
 		for i, e := range c.CELFilter.Expressions {
 			made, err := x.compile(e.Name, e.Expression, expression.Filter)
 			if err != nil {

@@ -182,7 +182,7 @@ func (pl *plan) fillGroups(q *pb.Query, s *setting) error {
 	g := newGroups(q, s, pl)
 	q.Spread = g.spread(&pl.spread)
 	near := &pb.InterPodAffinityQuery{}
-	if pl.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) {
+	if pl.prof.FiltersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) {
 		g.affinityFilter(near, pl.near)
 	}
 	if pl.prof.scoresBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) {

@@ -243,7 +243,7 @@ func (o *outline) planNear(p *v1.Pod, counters *count.Registry) {
 	text := fmt.Sprintf("parsing pod: %v", o.near.Err)
 	o.refuse(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, &Rejection{Plugins: []string{name}, Message: text, Unresolvable: true}, nil)
 	// Where its PreFilter runs, no PreScore does: the pod is refused.
-	if !o.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) && (!o.prof.ignorePreferred || o.near.HasPreferred) {
+	if !o.prof.FiltersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) && (!o.prof.ignorePreferred || o.near.HasPreferred) {
 		o.refuseScore(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, fmt.Errorf("failed to parse pod: %w", o.near.Err))
 	}
 }

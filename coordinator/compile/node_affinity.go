@@ -43,7 +43,7 @@ func compileAffinity(p *v1.Pod, prof *Profile) affinity {
 	a := affinity{query: &pb.NodeAffinityQuery{}}
 	required, preferred := nodeAffinityOf(p)
 	a.honour(p, required)
-	if prof.filtersBy(pb.Plugin_PLUGIN_NODE_AFFINITY) {
+	if prof.FiltersBy(pb.Plugin_PLUGIN_NODE_AFFINITY) {
 		a.preFilter(required, prof)
 	}
 	if prof.scoresBy(pb.Plugin_PLUGIN_NODE_AFFINITY) {

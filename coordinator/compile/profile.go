@@ -110,8 +110,8 @@ func (p *Profile) Name() string { return p.name }
 // change them.
 func (p *Profile) Scores() []*pb.ScoreWeight { return p.scores }
 
-// filtersBy tells whether a plugin is among the filters.
-func (p *Profile) filtersBy(plugin pb.Plugin) bool { return slices.Contains(p.filters, plugin) }
+// FiltersBy tells whether a plugin is among the filters.
+func (p *Profile) FiltersBy(plugin pb.Plugin) bool { return slices.Contains(p.filters, plugin) }
 
 // scoresBy tells whether a plugin is among the scores.
 func (p *Profile) scoresBy(plugin pb.Plugin) bool {
@@ -123,11 +123,11 @@ func (p *Profile) BindTimeout() time.Duration { return p.bindTimeout }
 
 // BindsVolumes tells whether VolumeBinding is in use: it chooses volumes for claims with the
 // node, and has them bound before the pod is.
-func (p *Profile) BindsVolumes() bool { return p.filtersBy(pb.Plugin_PLUGIN_VOLUME_BINDING) }
+func (p *Profile) BindsVolumes() bool { return p.FiltersBy(pb.Plugin_PLUGIN_VOLUME_BINDING) }
 
 // AllocatesDevices tells whether DynamicResources is in use: claims of devices are allocated with the node.
 func (p *Profile) AllocatesDevices() bool {
-	return p.filtersBy(pb.Plugin_PLUGIN_DYNAMIC_RESOURCES)
+	return p.FiltersBy(pb.Plugin_PLUGIN_DYNAMIC_RESOURCES)
 }
 
 // DevicesTimeout is how long devices of a pod's claims may take to become ready.
@@ -171,7 +171,7 @@ func (p *Profile) AddedTerms() *v1.NodeSelector { return p.addedTerms }
 func (p *Profile) DefaultHardConstraints() []v1.TopologySpreadConstraint { return p.defaultHard }
 
 // uses tells whether a plugin is among the filters or the scores.
-func (p *Profile) uses(plugin pb.Plugin) bool { return p.filtersBy(plugin) || p.scoresBy(plugin) }
+func (p *Profile) uses(plugin pb.Plugin) bool { return p.FiltersBy(plugin) || p.scoresBy(plugin) }
 
 // NewProfile checks a configuration and makes a profile of it. parts are those of all plugins that there are.
 func NewProfile(c ProfileConfig, parts []Part) (*Profile, error) {
@@ -206,7 +206,7 @@ func NewProfile(c ProfileConfig, parts []Part) (*Profile, error) {
 // listed for.
 func (p *Profile) setPlugins(c *ProfileConfig) error {
 	for _, f := range c.Filters {
-		if !f.Filters() || p.filtersBy(f) {
+		if !f.Filters() || p.FiltersBy(f) {
 			return fmt.Errorf("filters: %v is listed twice or filters nothing", f)
 		}
 		p.filters = append(p.filters, f)

@@ -54,7 +54,7 @@ func compileSpread(p *v1.Pod, prof *Profile) spreading {
 		list = prof.defaults
 	}
 	out.requireAll = !out.defaults || !prof.systemDefaults
-	if prof.filtersBy(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD) {
+	if prof.FiltersBy(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD) {
 		out.hard, out.hardErr = out.constraints(list, v1.DoNotSchedule)
 	}
 	if prof.scoresBy(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD) {

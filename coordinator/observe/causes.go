@@ -71,8 +71,8 @@ func (x *explainer) tellCauses() {
 		c := x.causes[k]
 		slices.Sort(c.reasons)
 		asked := rules.Asked{
-			Pod: x.q.Bare, Profile: x.q.Profile, Reasons: c.reasons, Judged: true, Unresolvable: k.unresolvable, Nodes: x.census,
-			Cluster: x.q.Cluster,
+			Pod: x.q.Bare, Profile: x.q.Profile, Reasons: c.reasons, Refused: int(c.nodes), Judged: true, Unresolvable: k.unresolvable,
+			Nodes: x.census, Cluster: x.q.Cluster,
 		}
 		for _, cause := range wanted(k.plugin, x.words.Of(k.plugin), &asked) {
 			cause.Nodes, cause.Preemption = c.nodes, preemption(x.out.GetDecision(), k.unresolvable)

@@ -183,7 +183,8 @@ func (x *Pending) word(g *pendingGroup) *pb.PendingGroup {
 		Oldest: timestamppb.New(g.oldest),
 	}
 	asked := rules.Asked{Pod: g.example, Profile: x.profiles[g.example.Spec.SchedulerName], Nodes: x.census, Cluster: x.cluster}
-	switch reasons := fitReasons(g.message); {
+	reasons, isFitError := fitReasons(g.message)
+	switch {
 	case g.gated != "":
 		asked.Reasons = []string{g.message}
 		out.Causes = wanted(g.gated, x.words.Of(g.gated), &asked)
@@ -191,7 +192,9 @@ func (x *Pending) word(g *pendingGroup) *pb.PendingGroup {
 		out.Causes = []*pb.Cause{{Cause: "not tried yet", Help: "nothing: its turn comes"}}
 	case g.message == BeingBound:
 		out.Causes = []*pb.Cause{{Cause: BeingBound, Help: "nothing: its bind, its volumes or its devices are waited for"}}
-	case len(reasons) == 0:
+	case x.census.Nodes() == 0:
+		out.Causes = []*pb.Cause{{Cause: "the cluster has no nodes", Help: "nodes"}}
+	case !isFitError:
 		out.Causes = []*pb.Cause{{Cause: g.message, Help: "nothing: an attempt that failed is repeated"}}
 	default:
 		out.Causes = causesOf(x.words, reasons, g.rejectedBy, &asked)
@@ -205,55 +208,98 @@ type countedReason struct {
 	nodes uint32
 }
 
-// fitReasons takes a FitError apart; nothing: it is none. A reason may have commas in it: a part without a number goes on with the one
-// before.
-func fitReasons(message string) (out []countedReason) {
-	_, list, ok := strings.Cut(message, nodesAvailable)
+// fitReasons takes a FitError apart; false: it is none. It has no reasons where all nodes were refused without one. A reason may have
+// commas in it: a part without a number goes on with the one before.
+func fitReasons(message string) (out []countedReason, isFitError bool) {
+	list, _, ok := cutFitError(message)
 	if !ok {
-		return nil
+		return nil, false
 	}
-	list, _, _ = strings.Cut(list, ". ")
-	for _, part := range strings.Split(strings.TrimSuffix(list, "."), ", ") {
+	for _, part := range strings.Split(list, ", ") {
 		count, rest, ok := strings.Cut(part, " ")
 		if n, err := strconv.ParseUint(count, 10, 32); ok && err == nil {
 			out = append(out, countedReason{rest, uint32(n)})
 		} else if len(out) > 0 {
 			out[len(out)-1].text += ", " + part
-		} else {
+		} else if part != "" {
 			out = append(out, countedReason{part, 0})
+		}
+	}
+	return out, true
+}
+
+// spoken are reasons that are told together, with how many nodes are refused for them: refused at the most, nodes at the least.
+type spoken struct {
+	words          *rules.Words
+	plugin         string
+	reasons        []string
+	nodes, refused uint32
+}
+
+// causesOf words reasons that some plugins have given: the one of most nodes first. What nobody's words tell is told of the plugins
+// that the words of no other reason are of.
+func causesOf(d rules.Dictionary, reasons []countedReason, plugins []string, asked *rules.Asked) (out []*pb.Cause) {
+	var list []*spoken
+	silent := slices.Clone(plugins)
+	for _, r := range reasons {
+		w, plugin := d.Speaker(r.text, plugins)
+		silent = slices.DeleteFunc(silent, func(name string) bool { return name == plugin })
+		at := slices.IndexFunc(list, func(s *spoken) bool { return w != nil && w.Together && s.plugin == plugin })
+		if at < 0 {
+			list = append(list, &spoken{w, plugin, []string{r.text}, r.nodes, r.nodes})
+			continue
+		}
+		s := list[at]
+		s.reasons, s.nodes, s.refused = append(s.reasons, r.text), max(s.nodes, r.nodes), s.refused+r.nodes
+	}
+	// Others always give reasons of which their words know the beginnings.
+	silent = slices.DeleteFunc(silent, func(name string) bool { return d[name] != nil && name != rules.CELFilter })
+	untold := len(silent) > 0 && !slices.Contains(silent, rules.CELFilter) || len(reasons) == 0
+	for _, s := range list {
+		untold = untold && s.words != nil
+		asked.Reasons, asked.Refused = s.reasons, int(s.refused)
+		for _, c := range s.causes(d, silent, asked) {
+			c.Nodes = s.nodes
+			out = addCause(out, c)
+		}
+	}
+	if untold {
+		out = append(out, unsaid(silent, asked))
+	}
+	slices.SortStableFunc(out, func(a, b *pb.Cause) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	return out
+}
+
+// causes words the reasons. silent are the plugins that may have given those that nobody's words tell.
+func (s *spoken) causes(d rules.Dictionary, silent []string, asked *rules.Asked) []*pb.Cause {
+	if s.words == nil && len(silent) == 1 {
+		s.words, s.plugin = d[silent[0]], silent[0]
+	}
+	out := wanted(s.plugin, s.words, asked)
+	for _, c := range out {
+		if s.words == nil {
+			c.Help = "nodes that " + whoever(silent, asked) + " takes"
 		}
 	}
 	return out
 }
 
-// causesOf words reasons that some plugins have given, those of a plugin at once: the one of most nodes first.
-func causesOf(d rules.Dictionary, reasons []countedReason, plugins []string, asked *rules.Asked) (out []*pb.Cause) {
-	type spoken struct {
-		words   *rules.Words
-		plugin  string
-		reasons []string
-		nodes   uint32
+// unsaid tells of plugins and extenders that refuse nodes, and give no reason.
+func unsaid(silent []string, asked *rules.Asked) *pb.Cause {
+	who := whoever(silent, asked)
+	c := &pb.Cause{Cause: who + " refuses nodes, without a reason", Help: "nodes that " + who + " takes"}
+	if len(silent) == 1 {
+		c.Plugin = silent[0]
 	}
-	var list []*spoken
-	for _, r := range reasons {
-		w, plugin := d.Speaker(r.text, plugins)
-		at := slices.IndexFunc(list, func(s *spoken) bool { return w != nil && w.Together && s.plugin == plugin })
-		if at < 0 {
-			list = append(list, &spoken{w, plugin, []string{r.text}, r.nodes})
-			continue
-		}
-		s := list[at]
-		s.reasons, s.nodes = append(s.reasons, r.text), max(s.nodes, r.nodes)
+	return c
+}
+
+// whoever names plugins and extenders of which one has refused nodes.
+func whoever(silent []string, asked *rules.Asked) string {
+	if names := asked.Cluster.Refusers(asked.Pod, silent); len(names) > 0 {
+		return strings.Join(names, " or ")
 	}
-	slices.SortStableFunc(list, func(a, b *spoken) int { return cmp.Compare(b.nodes, a.nodes) })
-	for _, s := range list {
-		asked.Reasons, asked.Alone = s.reasons, len(list) == 1
-		for _, c := range wanted(s.plugin, s.words, asked) {
-			c.Nodes = s.nodes
-			out = addCause(out, c)
-		}
-	}
-	return out
+	return "a plugin or an extender"
 }
 
 // Answer is the list, after the last step. It needs no loop.

@@ -22,13 +22,14 @@ func TestAFitErrorIsTakenApart(t *testing.T) {
 		"0/40 nodes are available: 12 Insufficient cpu, 28 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/40 nodes are available: 40 x.": {
 			{"Insufficient cpu", 12}, {"node(s) had untolerated taint(s)", 28},
 		},
-		"0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.": {{"pod has unbound immediate PersistentVolumeClaims", 0}},
-		"0/9 nodes are available: 3 no room for a, b and 4 others, 6 too old.":       {{"no room for a, b and 4 others", 3}, {"too old", 6}},
-		"bind pod a/b to n: changed meanwhile":                                       nil,
-		"":                                                                           nil,
+		"0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.":                                                             {{"pod has unbound immediate PersistentVolumeClaims", 0}},
+		"0/9 nodes are available: 3 no room for a, b and 4 others, 6 too old.":                                                                   {{"no room for a, b and 4 others", 3}, {"too old", 6}},
+		"0/9 nodes are available: no new claims to deallocate, preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.": {},
+		"bind pod a/b to n: changed meanwhile":                                                                                                   nil,
+		"":                                                                                                                                       nil,
 	} {
-		if got := fitReasons(message); !slices.Equal(got, want) {
-			t.Errorf("%q: got %v, want %v", message, got, want)
+		if got, isFitError := fitReasons(message); !slices.Equal(got, want) || isFitError != (want != nil) {
+			t.Errorf("%q: got %v, %v; want %v", message, got, isFitError, want)
 		}
 	}
 }
@@ -109,7 +110,7 @@ func TestPendingGroupsFitAMessage(t *testing.T) {
 	for i := range maxGroups {
 		w.pods = append(w.pods, &queue.Pod{Obj: build.Pod(fmt.Sprint("p", i)).Obj(), Message: strings.Repeat("x", 2048)})
 	}
-	x := newPending(t, &pb.ListPendingRequest{}, w, slices.Values([]*v1.Node{}))
+	x := newPending(t, &pb.ListPendingRequest{}, w, slices.Values([]*v1.Node{build.Node("n").Obj()}))
 	for !x.step() {
 	}
 	x.Read().End()

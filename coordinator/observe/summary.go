@@ -141,22 +141,39 @@ func pendingText(p *queue.Pod) string {
 // Insufficient cpu, 2 node(s) were unschedulable." gives "Insufficient cpu,
 // node(s) were unschedulable". What PostFilter plugins said behind it follows, as far as it tells anything.
 func withoutCounts(message string) string {
-	_, list, ok := strings.Cut(message, nodesAvailable)
+	list, said, ok := cutFitError(message)
 	if !ok {
 		return message
 	}
-	list, said, _ := strings.Cut(list, ". ")
 	out := sortedReasons(list)
+	if out == "" {
+		out = "nodes are refused without a reason"
+	}
 	if said = saidBeside(said); said != "" {
 		out += "; " + said
 	}
 	return out
 }
 
+// cutFitError takes the reasons of a FitError from what PostFilter plugins said behind them; false: it is none. Where nodes were refused
+// without a reason, there is only what PostFilter plugins said.
+func cutFitError(message string) (list, said string, ok bool) {
+	_, list, ok = strings.Cut(message+" ", nodesAvailable) // the space: nothing may follow
+	list = strings.TrimSpace(list)
+	if strings.HasPrefix(list, noClaims) || strings.HasPrefix(list, "preemption: ") {
+		return "", list, ok
+	}
+	list, said, _ = strings.Cut(list, ". ")
+	return strings.TrimSuffix(list, "."), said, ok
+}
+
+// noClaims is what DynamicResources always says where it finds nothing.
+const noClaims = "no new claims to deallocate"
+
 // saidBeside is what PostFilter plugins said, without what they always say where they find nothing.
 func saidBeside(said string) string {
-	said = strings.TrimPrefix(strings.TrimSuffix(said, "."), "no new claims to deallocate, ")
-	if said == "no new claims to deallocate" {
+	said = strings.TrimPrefix(strings.TrimSuffix(said, "."), noClaims+", ")
+	if said == noClaims {
 		return ""
 	}
 	head, _, ok := strings.Cut(said, nodesAvailable)
@@ -172,7 +189,7 @@ const nodesAvailable = " nodes are available: "
 
 // sortedReasons sorts a FitError's reasons, each once and without how many nodes it is for.
 func sortedReasons(list string) string {
-	parts := strings.Split(strings.TrimSuffix(list, "."), ", ")
+	parts := strings.Split(list, ", ")
 	for i, part := range parts {
 		if count, rest, ok := strings.Cut(part, " "); ok && strings.Trim(count, "0123456789") == "" {
 			parts[i] = rest

@@ -20,8 +20,12 @@ func TestWithoutCounts(t *testing.T) {
 			"0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",
 			"Insufficient cpu; preemption: not eligible due to preemptionPolicy=Never",
 		},
-		"no reason at all": {"0/9 nodes are available:", "0/9 nodes are available:"},
-		"nothing":          {"", ""},
+		"no reason at all": {"0/9 nodes are available:", "nodes are refused without a reason"},
+		"no reason, and no preemption": {
+			"0/9 nodes are available: no new claims to deallocate, preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.",
+			"nodes are refused without a reason",
+		},
+		"nothing": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := withoutCounts(x.message); got != x.want {

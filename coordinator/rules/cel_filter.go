@@ -135,6 +135,7 @@ func expressionHints(profiles queue.Profiles) queue.Plugin {
 
 // How the plugin's reasons begin, and go on before the name of the expression.
 const (
+	saysNever      = "pod didn't match " // it is false whatever the node
 	saysFalse      = "node(s) didn't match "
 	saysFailed     = "node(s) failed "
 	saysCostly     = "node(s) exceeded the cost limit of "
@@ -143,7 +144,9 @@ const (
 
 func expressionWords() *Words {
 	return &Words{
-		Says: []string{saysFalse + saysExpression, saysFailed + saysExpression, saysCostly + saysExpression},
+		Says: []string{
+			saysFalse + saysExpression, saysFailed + saysExpression, saysCostly + saysExpression, saysNever + saysExpression, saysExpression,
+		},
 		Lacks: func(r *Refused) []string {
 			for _, o := range r.Row.Expressions() {
 				if o.Plugin != CELFilter || o.Outcome == "true" {
@@ -165,8 +168,8 @@ func expressionWords() *Words {
 			for _, reason := range a.Reasons {
 				w := Want{Cause: reason, Help: "nodes for which it is true, or another expression"} // a message of its own
 				if says, name, ok := strings.Cut(reason, saysExpression); ok {
-					w.Cause = "CEL expression " + name + " " + map[string]string{
-						saysFalse: "is false", saysFailed: "fails", saysCostly: "costs too much",
+					w.Cause = saysExpression + name + map[string]string{
+						saysFalse: " is false", saysNever: " is false", saysFailed: " fails", saysCostly: " costs too much",
 					}[says]
 				}
 				out = append(out, w)

@@ -75,13 +75,17 @@ func validatePreferredWeights(path *field.Path, terms []v1.PreferredSchedulingTe
 	return errs
 }
 
-// termsConflict is the PreFilter's reason.
-const termsConflict = "pod affinity terms conflict"
+const (
+	// termsConflict is the PreFilter's reason.
+	termsConflict = "pod affinity terms conflict"
+	// saysEnforced is why a node is refused by the profile's addedAffinity.
+	saysEnforced = "node(s) didn't match scheduler-enforced node affinity"
+)
 
 func affinityWords() *Words {
 	return &Words{
 		Says: []string{
-			"node(s) didn't match Pod's node affinity/selector", "node(s) didn't match scheduler-enforced node affinity",
+			"node(s) didn't match Pod's node affinity/selector", saysEnforced,
 			"node(s) didn't satisfy plugin(s) [NodeAffinity", termsConflict,
 		},
 		Lacks: func(r *Refused) []string {
@@ -144,20 +148,33 @@ func termLack(t *v1.NodeSelectorTerm, n *v1.Node) string {
 	return ""
 }
 
-// affinityWants words what nodes have of the labels that the pod wants: of one that none has, that.
+// affinityWants words what the pod wants of nodes' labels, or its profile does.
 func affinityWants(a *Asked) []Want {
-	const help = "label a node, or change the pod's selector or affinity"
-	if slices.Contains(a.Reasons, termsConflict) {
+	switch {
+	case slices.Contains(a.Reasons, termsConflict):
 		return []Want{{Cause: "node affinity that no node can meet", Detail: "a term names several nodes at once (metadata.name)",
 			Help: "another affinity"}}
+	case slices.Contains(a.Reasons, saysEnforced):
+		w := labelWant(a, nil, a.Profile.AddedTerms(), census.Enforced)
+		w.Cause = "the profile's addedAffinity: " + w.Cause
+		return []Want{w}
 	}
-	terms := requiredTerms(a.Pod, a.Profile)
-	if names := nodesNamed(terms); len(names) > 0 && len(a.Pod.Spec.NodeSelector) == 0 {
-		return []Want{namedWant(names, a.Cluster)}
+	return []Want{labelWant(a, a.Pod.Spec.NodeSelector, requiredAffinity(a.Pod), census.Unmatched)}
+}
+
+// labelWant words what nodes have of the labels that a selector and required terms, which may be nil, ask for: of one that none has, that.
+func labelWant(a *Asked, selector map[string]string, required *v1.NodeSelector, o census.Obstacles) Want {
+	var terms []v1.NodeSelectorTerm
+	if required != nil {
+		terms = required.NodeSelectorTerms
+	}
+	help := a.help(o)
+	if names := nodesNamed(terms); len(names) > 0 && len(selector) == 0 {
+		return namedWant(names, a.Cluster)
 	}
 	var list []v1.NodeSelectorRequirement
-	for _, key := range slices.Sorted(maps.Keys(a.Pod.Spec.NodeSelector)) {
-		list = append(list, v1.NodeSelectorRequirement{Key: key, Operator: v1.NodeSelectorOpIn, Values: []string{a.Pod.Spec.NodeSelector[key]}})
+	for _, key := range slices.Sorted(maps.Keys(selector)) {
+		list = append(list, v1.NodeSelectorRequirement{Key: key, Operator: v1.NodeSelectorOpIn, Values: []string{selector[key]}})
 	}
 	if len(terms) == 1 { // of several, one is enough
 		list = append(list, terms[0].MatchExpressions...)
@@ -171,24 +188,26 @@ func affinityWants(a *Asked) []Want {
 		case !known:
 			continue
 		case n == 0 && r.Operator == v1.NodeSelectorOpDoesNotExist:
-			return []Want{{Cause: "every node has label " + r.Key, Detail: valuesText(a.Nodes, r.Key),
-				Help: "a node without the label, or change the pod's affinity"}}
+			if help != "" && o == census.Unmatched {
+				help = "a node without the label, or change the pod's affinity"
+			}
+			return Want{Cause: "every node has label " + r.Key, Detail: valuesText(a.Nodes, r.Key), Help: help}
 		case n == 0:
-			return []Want{{Cause: "no node has label " + requirementText(r), Detail: valuesText(a.Nodes, r.Key), Help: help}}
+			return Want{Cause: "no node has label " + requirementText(r), Detail: valuesText(a.Nodes, r.Key), Help: help}
 		}
 		counts = append(counts, fmt.Sprintf("%s on %d", requirementText(r), n))
 	}
 	if len(counts) > 0 {
-		return []Want{{Cause: plural("label", len(words)) + " " + listed(words),
-			Detail: fmt.Sprintf("%s of %s", listed(counts), nodesText(a.Nodes.Nodes())), Help: help}}
+		return Want{Cause: plural("label", len(words)) + " " + listed(words),
+			Detail: fmt.Sprintf("%s of %s", listed(counts), nodesText(a.Nodes.Nodes())), Help: help}
 	}
 	for i := range terms {
 		words = append(words, termText(&terms[i]))
 	}
 	if len(words) == 0 {
-		return []Want{{Cause: "node selector or affinity", Help: help}}
+		return Want{Cause: "node selector or affinity", Help: help}
 	}
-	return []Want{{Cause: "node affinity: " + strings.Join(words[:min(len(words), maxNamed)], ", or "), Help: help}}
+	return Want{Cause: "node affinity: " + strings.Join(words[:min(len(words), maxNamed)], ", or "), Help: help}
 }
 
 // nodesNamed are the nodes that terms name, where each names one and says nothing else; none: they do not.

@@ -135,7 +135,8 @@ func featureWords() *Words {
 		Wants: func(a *Asked) []Want {
 			var names, counts []string
 			for _, f := range requiredFeatures(a.Pod) {
-				names, counts = append(names, f), append(counts, nodesText(a.Nodes.Declaring(f))+" declare "+f)
+				n := a.Nodes.Declaring(f)
+				names, counts = append(names, f), append(counts, fmt.Sprintf("%s %s %s", nodesText(n), verb(n, "declares", "declare"), f))
 			}
 			return []Want{{Cause: "feature " + listed(names), Detail: listed(counts), Help: "nodes whose kubelet has the feature"}}
 		},

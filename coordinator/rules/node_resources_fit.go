@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/shardsched/shardsched/coordinator/census"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -128,56 +129,72 @@ func fitWords() *Words {
 
 // fitWants tells what no node has enough of from what nodes have, but others use.
 func fitWants(a *Asked) []Want {
-	requests, names := compile.Requests(a.Pod), resourcesIn(a.Reasons)
+	requests, names, d := compile.Requests(a.Pod), resourcesIn(a.Reasons), a.demand()
 	var large, sizes, absent []string
+	which := "any node"
 	for _, name := range names {
 		asked, most := requests[v1.ResourceName(name)], a.Nodes.Largest(v1.ResourceName(name))
+		largest := most
+		if within, known := d.Largest(v1.ResourceName(name)); known {
+			largest = within
+		}
 		switch {
-		case name == tooManyPods || asked.Cmp(most) <= 0:
+		case name == tooManyPods || asked.Cmp(largest) <= 0:
 		case most.IsZero():
 			absent = append(absent, name)
 		default:
 			large = append(large, name)
-			sizes = append(sizes, fmt.Sprintf("%s > %s", asked.String(), most.String()))
+			sizes = append(sizes, fmt.Sprintf("%s > %s", asked.String(), largest.String()))
+			if asked.Cmp(most) <= 0 {
+				which = "any node that it may be on"
+			}
 		}
 	}
-	const larger = "larger nodes, or smaller requests"
-	enough, less, known := a.Nodes.Large(requests)
-	all := a.Nodes.Nodes()
 	var detail []string
 	if a.Judged { // pods that are told together may ask for other amounts
 		detail = requestsText(names, requests)
 	}
 	w := Want{Help: "more such nodes, pods that leave, or a higher priority"}
-	switch {
+	switch full := a.full(); {
 	case len(absent) > 0:
 		w = Want{Cause: "no node has " + listed(absent), Help: "nodes that have it"}
 		detail = nil
 	case len(large) > 0 && (!a.Judged || a.Unresolvable):
-		w = Want{Cause: strings.Join(large, ", ") + ": larger than any node", Help: larger}
+		w = Want{Cause: strings.Join(large, ", ") + ": larger than " + which, Help: a.help(census.Small)}
 		detail = sizes
 	case a.Judged && a.Unresolvable:
-		names = tooLittle(a.Reasons, less)
-		w = Want{Cause: strings.Join(names, ", ") + ": too small even when empty", Help: larger}
+		names = tooLittle(a.Reasons, d.Short())
+		w = Want{Cause: strings.Join(names, ", ") + ": too small even when empty", Help: a.help(census.Small)}
 		detail = requestsText(names, requests)
 	case a.Judged:
 		w.Cause = wordsOf(names, ", ") + ": big enough, but full"
-	case known && enough == 0:
-		w = Want{Cause: wordsOf(names, ", ") + ": no node has enough of all at once", Help: larger}
-	case known && a.Alone:
-		w.Cause = wordsOf(names, " or ") + ": full on every node that is big enough"
-		detail = []string{nodesText(enough)}
-	case known && enough == all:
-		w.Cause = wordsOf(names, " or ") + ": big enough, but full"
-	case known: // others refuse some nodes, of which some may be big enough
-		w.Cause = wordsOf(names, " or ") + ": too small, or big enough but full"
-		w.Help = "larger or more nodes, pods that leave, or a higher priority"
-		detail = []string{fmt.Sprintf("%d of %s are big enough", enough, nodesText(all))}
-	default:
+	case d == nil:
 		w.Cause = wordsOf(names, " or ") + ": not enough"
+	case d.Large() == 0:
+		w = Want{Cause: wordsOf(names, ", ") + ": no node has enough of all at once", Help: a.help(census.Small)}
+	case full > 0:
+		w.Cause = wordsOf(names, " or ") + ": full on every node that is big enough"
+		detail = []string{nodesText(full)}
+	default:
+		w = Want{Cause: wordsOf(names, " or ") + ": larger than the nodes that nothing else refuses", Help: a.help(census.Small)}
+		detail = []string{nodesText(a.Refused)}
 	}
 	w.Detail = strings.Join(detail, ", ")
 	return []Want{w}
+}
+
+// full is how many nodes are big enough for the pod, and refused for what others use of them.
+func (a *Asked) full() int {
+	d := a.demand()
+	n := d.Nodes(0)
+	if a.Refused == 0 {
+		return n
+	}
+	refused := a.Refused
+	if len(hostPorts(a.Pod)) == 0 { // no filter before this one may have refused the small nodes
+		refused -= d.Nodes(census.Small)
+	}
+	return min(n, refused)
 }
 
 // wordsOf joins the names of resources.

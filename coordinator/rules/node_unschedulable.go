@@ -3,6 +3,7 @@ package rules
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/coordinator/census"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -48,7 +49,11 @@ func cordonWords() *Words {
 		Says:  []string{"node(s) were unschedulable"},
 		Lacks: func(*Refused) []string { return []string{"the node is cordoned (spec.unschedulable)"} },
 		Wants: func(a *Asked) []Want {
-			return []Want{{Cause: "cordoned nodes", Detail: nodesText(a.Nodes.Cordoned()), Help: "kubectl uncordon"}}
+			n := a.Nodes.Cordoned()
+			if a.Refused > 0 {
+				n = a.Refused
+			}
+			return []Want{{Cause: "cordoned nodes", Detail: nodesText(n), Help: a.help(census.Cordoned)}}
 		},
 	}
 }

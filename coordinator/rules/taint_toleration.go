@@ -3,6 +3,7 @@ package rules
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/coordinator/census"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -51,16 +52,24 @@ func taintWords() *Words {
 		},
 		Wants: func(a *Asked) []Want {
 			var causes, counts []string
+			cordoned := a.Profile.FiltersBy(pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE) && !queue.Tolerates(a.Pod, &cordon)
 			for _, t := range a.Nodes.Taints() {
-				if keepsOff(a.Pod, &t.Taint) {
-					causes, counts = append(causes, t.Taint.ToString()), append(counts, nodesText(t.Nodes))
+				n := t.Nodes
+				if cordoned { // the cordon keeps the pod off before the taint does
+					n -= t.Cordoned
+				}
+				if n > 0 && keepsOff(a.Pod, &t.Taint) {
+					causes, counts = append(causes, t.Taint.ToString()), append(counts, nodesText(n))
 				}
 			}
-			const help = "a toleration, or nodes without the taint"
+			help := a.help(census.Tainted)
 			switch len(causes) {
 			case 0:
 				return []Want{{Cause: "taints that are not tolerated", Help: help}}
 			case 1:
+				if a.Refused > 0 {
+					counts[0] = nodesText(a.Refused)
+				}
 				return []Want{{Cause: "taint " + causes[0] + " is not tolerated", Detail: "on " + counts[0], Help: help}}
 			}
 			for i := range counts {

@@ -49,6 +49,8 @@ type Cluster interface {
 	// ClaimProblem is what keeps a pod's resource claims from being looked at, in a text of the pod's own and in words that are the same
 	// for pods that wait alike, and who has to do what about it; "": nothing does.
 	ClaimProblem(p *v1.Pod) (text, cause, next string)
+	// Refusers words the names under which a pod is refused: "plugin X", and of extenders each that has a say in the pod: "extender Y".
+	Refusers(p *v1.Pod, by []string) []string
 }
 
 // Row is what the tables know of a refused node.
@@ -80,12 +82,12 @@ type Asked struct {
 	Pod     *v1.Pod
 	Profile *compile.Profile
 	Reasons []string
+	// Refused is how many nodes the plugin refuses for the reasons, at the most; 0: it is not known.
+	Refused int
 	// Judged: all nodes were judged for the pod. Then Unresolvable tells that nobody's leaving changes the refusals at hand.
 	Judged, Unresolvable bool
-	// Alone: no other plugin refused a node at the last attempt.
-	Alone   bool
-	Nodes   *census.Census
-	Cluster Cluster
+	Nodes                *census.Census
+	Cluster              Cluster
 }
 
 // Watch tells a census which of a pod's labels and requests it is to count.
@@ -101,7 +103,9 @@ func Watch(c *census.Census, p *v1.Pod, prof *compile.Profile) {
 	for i := range p.Spec.TopologySpreadConstraints {
 		c.WatchLabel(p.Spec.TopologySpreadConstraints[i].TopologyKey)
 	}
-	c.WatchRequests(compile.Requests(p))
+	if prof != nil {
+		watchDemand(c, p, prof)
+	}
 }
 
 // requiredTerms are the terms of a pod's required node affinity, and of its profile's.
@@ -284,6 +288,14 @@ func nodesText(n int) string {
 		return "1 node"
 	}
 	return fmt.Sprintf("%d nodes", n)
+}
+
+// verb is a verb beside a number of nodes: "1 node has", "2 nodes have".
+func verb(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
 }
 
 // said are the reasons that begin as one of some texts.

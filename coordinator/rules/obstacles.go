@@ -1,0 +1,128 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/shardsched/shardsched/coordinator/census"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// remedies are what helps against each obstacle: by itself, and in a few words beside others.
+var remedies = [...]struct {
+	against     census.Obstacles
+	help, short string
+}{
+	{census.Cordoned, "kubectl uncordon", "kubectl uncordon"},
+	{census.Tainted, "a toleration, or nodes without the taint", "a toleration"},
+	{census.Unmatched, "label a node, or change the pod's selector or affinity", "another selector or affinity"},
+	{census.Enforced, "label a node, or change the profile's addedAffinity", "another addedAffinity of the profile"},
+	{census.Small, "larger nodes, or smaller requests", "smaller requests"},
+}
+
+// help is what would help a pod on the nodes that an obstacle keeps it off: that takes what helps against all obstacles of such a
+// node. Of the nodes those with the fewest count; "": nodes without this obstacle have fewer.
+func (a *Asked) help(o census.Obstacles) string {
+	all := o
+	d := a.demand()
+	if set, found := d.Fewest(o); found {
+		if other, _ := d.Fewest(0); other.Len() < set.Len() && set != o {
+			return ""
+		}
+		all = set
+	}
+	var words []string
+	for _, r := range remedies {
+		switch {
+		case all == r.against:
+			return r.help
+		case all&r.against != 0:
+			words = append(words, r.short)
+		}
+	}
+	return strings.Join(words, " and ")
+}
+
+// demand is what was counted of the nodes for the pod; nil: nothing was.
+func (a *Asked) demand() *census.Demand {
+	if a.Profile == nil {
+		return nil
+	}
+	return a.Nodes.Demand(demandKey(a.Pod, a.Profile))
+}
+
+// watchDemand has a census count what keeps a pod off nodes.
+func watchDemand(c *census.Census, p *v1.Pod, prof *compile.Profile) {
+	c.WatchDemand(demandKey(p, prof), demanded(p, prof), obstacles(p, prof))
+}
+
+// demandKey is the same for pods that nodes are counted for alike.
+func demandKey(p *v1.Pod, prof *compile.Profile) string {
+	var b strings.Builder
+	b.WriteString(p.Spec.SchedulerName)
+	list := demanded(p, prof)
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		q := list[name]
+		fmt.Fprintf(&b, ";%s=%s", name, q.String())
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Spec.NodeSelector)) {
+		fmt.Fprintf(&b, ";%s:%s", key, p.Spec.NodeSelector[key])
+	}
+	if required := requiredAffinity(p); required != nil {
+		b.WriteString(required.String())
+	}
+	for i := range p.Spec.Tolerations {
+		b.WriteString(p.Spec.Tolerations[i].String())
+	}
+	return b.String()
+}
+
+// demanded is what a pod requests, as far as its profile looks at it.
+func demanded(p *v1.Pod, prof *compile.Profile) v1.ResourceList {
+	list := compile.Requests(p)
+	fits := prof.FiltersBy(pb.Plugin_PLUGIN_NODE_RESOURCES_FIT)
+	maps.DeleteFunc(list, func(name v1.ResourceName, _ resource.Quantity) bool {
+		return !fits || prof.IgnoresResource(string(name))
+	})
+	return list
+}
+
+// obstacles tells what keeps a pod off a node, as the filters of its profile have it, but for the node's size.
+func obstacles(p *v1.Pod, prof *compile.Profile) func(*v1.Node) census.Obstacles {
+	uncordoned := !prof.FiltersBy(pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE) || queue.Tolerates(p, &cordon)
+	tolerates := !prof.FiltersBy(pb.Plugin_PLUGIN_TAINT_TOLERATION)
+	matches := !prof.FiltersBy(pb.Plugin_PLUGIN_NODE_AFFINITY)
+	required := nodeaffinity.GetRequiredNodeAffinity(p)
+	return func(n *v1.Node) (o census.Obstacles) {
+		cordoned := n.Spec.Unschedulable && !uncordoned
+		if cordoned {
+			o |= census.Cordoned
+		}
+		if !tolerates && slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool {
+			return keepsOff(p, &t) && !(cordoned && t.Key == cordon.Key) // this taint goes with the cordon
+		}) {
+			o |= census.Tainted
+		}
+		if matches {
+			return o
+		}
+		if ok, _ := required.Match(n); !ok {
+			o |= census.Unmatched
+		}
+		if added := prof.AddedAffinity(); added != nil && !added.Match(n) {
+			o |= census.Enforced
+		}
+		return o
+	}
+}
+
+// cordon is the taint of cordoned nodes.
+var cordon = v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
