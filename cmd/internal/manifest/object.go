@@ -70,7 +70,6 @@ type header struct {
 		Name      string `json:"name"`
 		Namespace string `json:"namespace"`
 	} `json:"metadata"`
-	Message string `json:"message"` // of a Status
 }
 
 func (p piece) fail(h header, field, problem string) *Error {
@@ -142,7 +141,11 @@ func (r *reader) piece(p piece, out *outcome) {
 		return
 	}
 	if h.Kind == "Status" && h.APIVersion == "v1" {
-		problem := "a Status, and no objects: whoever wrote this was told " + strconv.Quote(Clip(h.Message))
+		problem := "a Status, and no objects"
+		var said metav1.Status
+		if err := unmarshal(p.raw, &said); err == nil && said.Message+string(said.Reason) != "" {
+			problem += ": whoever wrote this was told " + strconv.Quote(Clip(cmp.Or(said.Message, string(said.Reason))))
+		}
 		out.errors = append(out.errors, p.fail(header{}, "", problem))
 		return
 	}
