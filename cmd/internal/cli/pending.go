@@ -25,6 +25,7 @@ type pendingOptions struct {
 	by    string
 	watch bool
 	every time.Duration
+	width int // of the terminal; 0: there is none
 	now   func() time.Time
 }
 
@@ -58,6 +59,7 @@ name, pods, oldest, example, causes). -o name prints the workloads for explain.`
 			if err := o.validate(c.Flags().Changed("by")); err != nil {
 				return err
 			}
+			o.width, _ = terminalWidth(s.Out)
 			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
 				return o.run(ctx, s, cl)
 			})
@@ -221,12 +223,12 @@ func (o *pendingOptions) table(w io.Writer, answer *pb.ListPendingResponse) erro
 	if o.order == nil {
 		slices.SortStableFunc(rows, func(a, b *pendingRow) int { return cmp.Compare(b.pods, a.pods) })
 	}
-	headers := []string{"CAUSE", "PODS", "WORKLOADS", "OLDEST", "WOULD HELP"}
+	headers, long := []string{"CAUSE", "PODS", "WORKLOADS", "OLDEST", "WOULD HELP"}, []int{0, 4}
 	switch o.by {
 	case "workload":
-		headers = []string{"WORKLOAD", "PODS", "OLDEST", "CAUSE", "WOULD HELP"}
+		headers, long = []string{"WORKLOAD", "PODS", "OLDEST", "CAUSE", "WOULD HELP"}, []int{3, 4}
 	case "namespace":
-		headers = []string{"NAMESPACE", "PODS", "WORKLOADS", "OLDEST", "CAUSE"}
+		headers, long = []string{"NAMESPACE", "PODS", "WORKLOADS", "OLDEST", "CAUSE"}, []int{4}
 	}
 	var cells [][]string
 	for _, r := range rows {
@@ -241,7 +243,7 @@ func (o *pendingOptions) table(w io.Writer, answer *pb.ListPendingResponse) erro
 			cells = append(cells, []string{r.causeText(), pods, r.workloadsText(), age, helpText(main.GetCauses())})
 		}
 	}
-	if err := o.newTable(w, headers...).print(cells...); err != nil {
+	if err := o.newTable(w, headers...).print(fold(o.width, headers, cells, long...)...); err != nil {
 		return err
 	}
 	if n := answer.GetPodsLeftOut(); n > 0 {
@@ -318,11 +320,11 @@ func causesText(list []*pb.Cause) string {
 	return strings.Join(words, "; ")
 }
 
-// helpText is what would help against one of the causes.
+// helpText is what would help against one of the causes, of the first that something is known to help against.
 func helpText(list []*pb.Cause) string {
 	var words []string
-	for _, c := range list[:min(len(list), shownCauses)] {
-		if help := c.GetHelp(); help != "" && !slices.Contains(words, help) {
+	for _, c := range list {
+		if help := c.GetHelp(); help != "" && len(words) < shownCauses && !slices.Contains(words, help) {
 			words = append(words, help)
 		}
 	}

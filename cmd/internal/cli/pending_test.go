@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,38 @@ shop   45   2             60m   no node has label disk=ssd (disk=hdd on 12) and 
 				t.Errorf("got\n%s\nwant%s", got, x.want)
 			}
 		})
+	}
+}
+
+// On a terminal no line is longer than its width, and no word is left out.
+func TestPendingFitsATerminal(t *testing.T) {
+	answer, err := (&memory{}).ListPending(t.Context(), &pb.ListPendingRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []string{"reason", "workload", "namespace"} {
+		wide := pendingTable(t, by, "", listing{})
+		for _, width := range []int{90, 100, 120, 1000} {
+			o := pendingOptions{by: by, width: width, now: func() time.Time { return at(3600).AsTime() }}
+			if err := o.validate(true); err != nil {
+				t.Fatal(err)
+			}
+			text, err := o.render(answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range strings.Split(text, "\n") {
+				if len(strings.TrimRight(line, " ")) > width {
+					t.Errorf("by %s: a line of %d characters on a terminal of %d: %q", by, len(line), width, line)
+				}
+			}
+			got, want := strings.Fields(text), strings.Fields(wide)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("by %s, width %d: the words differ: got\n%s\nof\n%s", by, width, text, wide)
+			}
+		}
 	}
 }
 

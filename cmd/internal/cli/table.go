@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -49,6 +51,64 @@ func (t *table) print(rows ...[]string) error {
 	}
 	_, err := fmt.Fprint(t.out, b.String())
 	return err
+}
+
+// leastColumn is how narrow a column gets at the least.
+const leastColumn = 16
+
+// fold breaks the cells of some columns at spaces, so that a table is no wider than so many characters: what does not fit goes on in
+// rows below, whose other cells are empty. 0: a table may be as wide as it likes.
+func fold(width int, headers []string, rows [][]string, columns ...int) [][]string {
+	widths := newTable(nil, headers...)
+	for _, row := range rows {
+		widths.measure(row)
+	}
+	left := width - 3*(len(headers)-1)
+	for i, w := range widths.widths {
+		if !slices.Contains(columns, i) {
+			left -= w
+		}
+	}
+	// The narrowest first: what they leave is for the others.
+	slices.SortFunc(columns, func(a, b int) int { return cmp.Compare(widths.widths[a], widths.widths[b]) })
+	for i, column := range columns {
+		w := min(widths.widths[column], max(left/(len(columns)-i), leastColumn))
+		widths.widths[column] = w
+		left -= w
+	}
+	if width == 0 {
+		return rows
+	}
+	var out [][]string
+	for _, row := range rows {
+		at := len(out)
+		out = append(out, slices.Clone(row))
+		for _, column := range columns {
+			for i, line := range lines(row[column], widths.widths[column]) {
+				if at+i == len(out) {
+					out = append(out, make([]string, len(row)))
+				}
+				out[at+i][column] = line
+			}
+		}
+	}
+	return out
+}
+
+// lines breaks a text at spaces into lines of so many characters; a longer word has a line of its own.
+func lines(text string, width int) (out []string) {
+	line := ""
+	for _, word := range strings.Split(text, " ") {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			out, line = append(out, line), word
+			continue
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(out, line)
 }
 
 // numbered is "1 pod" or "3 pods".
