@@ -149,7 +149,7 @@ func (cfg *SchedulerConfig) complete() error {
 		cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: rules.DefaultProfile(v1.DefaultSchedulerName)}
 	}
 	if cfg.Reporter == nil {
-		cfg.Reporter = silent{}
+		cfg.Reporter = Silent{}
 	}
 	return nil
 }

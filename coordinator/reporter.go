@@ -35,13 +35,13 @@ type Reporter interface {
 	Scheduled(pod *v1.Pod, node string)
 }
 
-// silent reports nowhere.
-type silent struct{}
+// Silent reports nowhere. Reporters of a few things embed it.
+type Silent struct{}
 
-func (silent) Unscheduled(*v1.Pod, string, string, *objects.Nominating) {}
-func (silent) Preempted(*v1.Pod, *v1.Pod, string)                       {}
-func (silent) Skipped(*v1.Pod)                                          {}
-func (silent) Abandoned(*v1.Pod, string)                                {}
-func (silent) Expected(*v1.Pod, string)                                 {}
-func (silent) AwaitsDevices(*v1.Pod, string)                            {}
-func (silent) Scheduled(*v1.Pod, string)                                {}
+func (Silent) Unscheduled(*v1.Pod, string, string, *objects.Nominating) {}
+func (Silent) Preempted(*v1.Pod, *v1.Pod, string)                       {}
+func (Silent) Skipped(*v1.Pod)                                          {}
+func (Silent) Abandoned(*v1.Pod, string)                                {}
+func (Silent) Expected(*v1.Pod, string)                                 {}
+func (Silent) AwaitsDevices(*v1.Pod, string)                            {}
+func (Silent) Scheduled(*v1.Pod, string)                                {}

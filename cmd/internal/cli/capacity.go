@@ -175,6 +175,7 @@ func (o *capacityOptions) model(s Streams, in *Input) (*v1.Pod, error) {
 
 // filler puts copies of a pod on a cluster until one has no place.
 type filler struct {
+	coordinator.Silent
 	in    *Input
 	model *v1.Pod
 	limit int
@@ -251,21 +252,6 @@ func (f *filler) Unscheduled(p *v1.Pod, _, _ string, _ *objects.Nominating) {
 	defer f.mu.Unlock()
 	f.refused = p.Name
 }
-
-// Preempted is part of coordinator.Reporter.
-func (f *filler) Preempted(*v1.Pod, *v1.Pod, string) {}
-
-// Skipped is part of coordinator.Reporter.
-func (f *filler) Skipped(*v1.Pod) {}
-
-// Abandoned is part of coordinator.Reporter.
-func (f *filler) Abandoned(*v1.Pod, string) {}
-
-// Expected is part of coordinator.Reporter.
-func (f *filler) Expected(*v1.Pod, string) {}
-
-// AwaitsDevices is part of coordinator.Reporter.
-func (f *filler) AwaitsDevices(*v1.Pod, string) {}
 
 // room is the answer.
 type room struct {

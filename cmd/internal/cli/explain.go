@@ -121,6 +121,15 @@ func (x subject) String() string {
 	return kind + " " + x.namespace + "/" + x.name
 }
 
+// request asks about a pod, or a workload.
+func (x subject) request(top uint32) *pb.ExplainRequest {
+	req := &pb.ExplainRequest{Namespace: x.namespace, Name: x.name, Top: top}
+	if x.kind != client.KindPod {
+		req.Kind = x.kind
+	}
+	return req
+}
+
 // explained finds the kind that a word names, of those that can be explained; "": it names none.
 func explained(word string) string {
 	word = strings.ToLower(word)
@@ -175,10 +184,8 @@ func (o *explainOptions) subject(args []string) (x subject, err error) {
 }
 
 func (o *explainOptions) run(ctx context.Context, s Streams, cl *client.Client, x subject) error {
-	req := &pb.ExplainRequest{Namespace: x.namespace, Name: x.name, Top: o.top, NodeNames: bareNodes(o.nodes), AllNodes: o.allNodes}
-	if x.kind != client.KindPod {
-		req.Kind = x.kind
-	}
+	req := x.request(o.top)
+	req.NodeNames, req.AllNodes = bareNodes(o.nodes), o.allNodes
 	var answer *pb.ExplainResponse
 	err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
 		answer, err = c.Explain(ctx, req)

@@ -30,6 +30,8 @@ type Input struct {
 	admit func(*v1.Pod) (unknown, refused []workload.Remark)
 	// Pods have their priority resolved.
 	Pods []*v1.Pod
+	// Come are those of Pods that are to come, as far as they are not kept apart: they wait for a node, and no cluster has them.
+	Come []*v1.Pod
 	// Asked is what the input asks for besides what is there: all else is there. nil: there is no telling, and workloads stand for
 	// their pods.
 	Asked *asked
@@ -306,6 +308,9 @@ func (b *inputBuilder) add(o manifest.Object, p *v1.Pod) {
 	}
 	b.pods[name] = o
 	b.input.Pods = append(b.input.Pods, p)
+	if !isOfCluster(o.Value) && p.Spec.NodeName == "" && !objects.IsTerminal(p) {
+		b.input.Come = append(b.input.Come, p)
+	}
 }
 
 // checkObject fills in defaults and finds what makes an object unusable. A

@@ -194,8 +194,9 @@ type SimulateOptions struct {
 	Delete, Drain, Cordon, RemoveNodes []string
 	// AddNodes are COUNT=FILE.
 	AddNodes []string
-	// Explain is a pod to be explained after the change, NAMESPACE/NAME; empty: none.
-	Explain string
+	// Explain is a pod or a workload to be explained after the change, as explain takes it; empty: none.
+	Explain   string
+	explained *subject // what Explain says
 	// Diff is a file with an earlier answer, CompareConfig another configuration, to compare with; empty: none.
 	Diff, CompareConfig string
 	// Output is the answer's form: text, json or markdown.

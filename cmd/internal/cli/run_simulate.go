@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/cmd/internal/otlp"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
@@ -35,6 +38,7 @@ type simulation struct {
 	recording Recording
 	process   Process
 	tracing   otlp.Options
+	reporter  coordinator.Reporter // nil: nobody is told what becomes of pods
 	// drive changes the cluster once all that is loaded is decided, and ends when nothing is left to do; nil: nothing changes.
 	drive driver
 }
@@ -78,6 +82,8 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	}
 	sim := simulation{sharding: o.Sharding, config: configuration, extenders: o.AskExtenders, plugins: o.plugins, decisions: log,
 		recording: o.Recording, process: o.Process, tracing: o.Tracing}
+	seen := &placements{placed: map[types.UID]bool{}}
+	sim.reporter = seen
 	report := newProgress(s, waiting(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
 	report.done()
@@ -85,7 +91,34 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if sum == nil {
 		return err
 	}
-	return errors.Join(printSummary(s, out, o.Output, sum), err)
+	if err := errors.Join(printSummary(s, out, o.Output, sum), err); err != nil {
+		return err
+	}
+	if !seen.all(in.Come) {
+		return errPends
+	}
+	return nil
+}
+
+// placements notes which pods have found a node.
+type placements struct {
+	coordinator.Silent
+	mu     sync.Mutex
+	placed map[types.UID]bool
+}
+
+// Scheduled is part of coordinator.Reporter.
+func (x *placements) Scheduled(p *v1.Pod, _ string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.placed[p.UID] = true
+}
+
+// all tells whether all of some pods have found a node.
+func (x *placements) all(pods []*v1.Pod) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !x.placed[p.UID] })
 }
 
 // tellOfExtenders says what a simulation leaves out of what the configuration's extenders are for, and how many of the pods that
@@ -202,6 +235,7 @@ func (m simulation) scheduler(registry prometheus.Registerer, nodes int) (coordi
 	if !m.extenders {
 		cfg.Extenders = nil
 	}
+	cfg.Reporter = m.reporter
 	if m.drive != nil {
 		m.drive.configure(&cfg)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/framework"
 )
@@ -33,8 +34,10 @@ is pushed out, which PodDisruptionBudget breaks, and what room is left. Where th
 are only nodes and pods, or with --write-objects, it is the summary of one schedule,
 in which every pod runs for ever.
 
-The exit code is 0 where all of the change has a place, 2 where something of it
-pends, and 1 where the input or the command line can't be used.`,
+The exit code is 0 where all of the change has a place, 2 where something of it or
+of what it takes off nodes pends, whatever form the answer has, and 1 where the
+input or the command line can't be used. Where there are only nodes and pods, the
+pods without a UID and a node are the change.`,
 		Example: `  shardsched snapshot --kubeconfig view.conf > cluster.json
   shardsched simulate -f cluster.json -f manifests/
   helm template my-chart | shardsched simulate -f cluster.json -f - -o markdown
@@ -84,7 +87,8 @@ pends, and 1 where the input or the command line can't be used.`,
 	fs.StringSliceVar(&o.Cordon, "cordon", nil, "let `NODE` take no more pods; repeatable")
 	fs.StringSliceVar(&o.RemoveNodes, "remove-node", nil, "have `NODE` gone with its pods; repeatable")
 	fs.StringSliceVar(&o.AddNodes, "add-nodes", nil, "add nodes like the one of a file: `COUNT=FILE`; repeatable")
-	fs.StringVar(&o.Explain, "explain", "", "explain `POD` after the change, NAMESPACE/NAME")
+	fs.StringVar(&o.Explain, "explain", "", "explain `POD` after the change, NAMESPACE/NAME, or of a workload the pod that is worst off, "+
+		"KIND/NAMESPACE/NAME")
 	fs.StringVar(&o.Diff, "diff", "", "compare with the answer of an earlier run, which -o json has written to `FILE`")
 	fs.StringVar(&o.CompareConfig, "compare-config", "", "compare with what the configuration of another `FILE` comes to")
 	addOutputFlag(fs, &o.Output, "text", "json", "markdown")
@@ -97,6 +101,22 @@ func notUsage(err error) error {
 		return errors.New(usage.Error()) // with usage errors that it wraps
 	}
 	return err
+}
+
+// readExplain reads --explain as `shardsched explain` reads what it is given.
+func (o *SimulateOptions) readExplain() error {
+	if o.Explain == "" {
+		return nil
+	}
+	x, err := (&explainOptions{namespace: o.Namespace}).subject([]string{o.Explain})
+	switch {
+	case err != nil:
+		return usagef("--explain: %v", err)
+	case x.kind == client.KindNode:
+		return usagef("--explain %s: a pod or a workload can be explained here", o.Explain)
+	}
+	o.explained = &x
+	return nil
 }
 
 func (o *SimulateOptions) validate() error {
@@ -118,6 +138,9 @@ func (o *SimulateOptions) validate() error {
 		}
 	}
 	if err := oneOf("rollout", o.Rollout, "rolling", "replace"); err != nil {
+		return err
+	}
+	if err := o.readExplain(); err != nil {
 		return err
 	}
 	if o.Diff != "" && o.CompareConfig != "" {

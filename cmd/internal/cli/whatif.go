@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -14,11 +16,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/plainjson"
 	"github.com/shardsched/shardsched/cmd/internal/whatif"
 	"github.com/shardsched/shardsched/cmd/internal/workload"
@@ -34,11 +38,12 @@ var errPends = errors.New("not all of the change is placed")
 
 // drive leads a simulated cluster from what is there through a change, beside its scheduler.
 type drive struct {
+	coordinator.Silent
 	cluster *whatif.Cluster
 	change  whatif.Change
 	deliver func([]objects.Event)
-	// explain is a pod, namespace/name, to be explained in the end; empty: none.
-	explain     string
+	// explain is what is to be explained in the end; nil: nothing.
+	explain     *subject
 	explanation *pb.ExplainResponse
 	report      *whatif.Report
 	// log is the scheduler's. It is not to tell of preemptions: the report does.
@@ -49,7 +54,12 @@ type drive struct {
 	seen []func()
 }
 
-func (d *drive) configure(c *coordinator.SchedulerConfig) { c.Reporter, c.Evictor, c.Log = d, d, d.log }
+func (d *drive) configure(c *coordinator.SchedulerConfig) {
+	c.Reporter, c.Evictor, c.Log = d, d, d.log
+	if c.Profiles != nil {
+		d.cluster.Serve(slices.Collect(maps.Keys(c.Profiles))...)
+	}
+}
 
 // begin is what the scheduler begins with.
 func (d *drive) begin(s *coordinator.Scheduler) *objects.Snapshot {
@@ -69,20 +79,31 @@ func (d *drive) run(ctx context.Context, s *coordinator.Scheduler) error {
 	if err := d.settle(ctx, s); err != nil {
 		return err
 	}
-	if err := d.reword(ctx, s); err != nil {
+	err := d.reword(ctx, s)
+	if err != nil {
 		return err
 	}
 	d.report = d.cluster.Report()
-	if d.explain == "" {
+	if d.explain == nil {
 		return nil
 	}
-	namespace, name, _ := strings.Cut(d.explain, "/")
-	answer, err := s.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name, Top: 5})
-	if err != nil {
-		return fmt.Errorf("--explain %s: %s; -o json has the names of pods that are made", d.explain, status.Convert(err).Message())
+	d.explanation, err = s.Explain(ctx, d.explain.request(5))
+	if status.Code(err) == codes.NotFound {
+		return fmt.Errorf("--explain %s: there is none after the change%s", d.explain, d.meant())
 	}
-	d.explanation = answer
-	return nil
+	return err
+}
+
+// meant names the workloads that bear the name of a pod that is not there.
+func (d *drive) meant() string {
+	var words []string
+	for _, key := range d.cluster.Named(d.explain.namespace, d.explain.name) {
+		words = append(words, fmt.Sprintf("--explain %s/%s/%s", strings.ToLower(key.Kind), key.Namespace, key.Name))
+	}
+	if d.explain.kind != client.KindPod || len(words) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(words, " or ") + "?"
 }
 
 // reword tells the cluster in words why pods pend.
@@ -131,21 +152,6 @@ func (d *drive) Scheduled(p *v1.Pod, node string) { d.saw(func() { d.cluster.Bou
 func (d *drive) Unscheduled(p *v1.Pod, _, message string, _ *objects.Nominating) {
 	d.saw(func() { d.cluster.Refused(p.UID, message) })
 }
-
-// Preempted is part of coordinator.Reporter.
-func (d *drive) Preempted(*v1.Pod, *v1.Pod, string) {}
-
-// Skipped is part of coordinator.Reporter.
-func (d *drive) Skipped(*v1.Pod) {}
-
-// Abandoned is part of coordinator.Reporter.
-func (d *drive) Abandoned(*v1.Pod, string) {}
-
-// Expected is part of coordinator.Reporter.
-func (d *drive) Expected(*v1.Pod, string) {}
-
-// AwaitsDevices is part of coordinator.Reporter.
-func (d *drive) AwaitsDevices(*v1.Pod, string) {}
 
 // Evict is part of coordinator.Evictor: victims are gone at once.
 func (d *drive) Evict(_ context.Context, e objects.Eviction, done func(error)) {
@@ -222,7 +228,7 @@ func (in *Input) come() []*v1.Pod {
 func (o *SimulateOptions) play(ctx context.Context, s Streams, c *config.Config, in *Input, change whatif.Change,
 	log *observe.DecisionLog) (*drive, error) {
 	d := &drive{change: change, log: logr.New(errorLog{&plainLog{out: &lockedWriter{out: s.Err}, now: time.Now}}),
-		explain: o.explained(), cluster: whatif.New(whatif.Input{Nodes: in.Nodes, Pods: in.Pods, Objects: in.Cluster,
+		explain: o.explained, cluster: whatif.New(whatif.Input{Nodes: in.Nodes, Pods: in.Pods, Objects: in.Cluster,
 			Workloads: in.Asked.There, Autoscalers: in.Asked.Autoscalers, Admit: in.Asked.Admit, Now: time.Now()})}
 	sim := simulation{sharding: o.Sharding, config: c, extenders: o.AskExtenders, plugins: o.plugins, decisions: log,
 		recording: o.Recording, process: o.Process, tracing: o.Tracing, drive: d}
@@ -264,7 +270,7 @@ func (o *SimulateOptions) compare(ctx context.Context, s Streams, d *drive, in *
 		d.report.Compare(o.Diff, against.report)
 	case o.CompareConfig != "":
 		second := *o
-		second.Process, second.Recording, second.Explain = Process{}, Recording{}, ""
+		second.Process, second.Recording, second.explained = Process{}, Recording{}, nil
 		other, err := second.play(ctx, s, against.config, in, change, nil)
 		if err != nil {
 			return err
@@ -296,7 +302,7 @@ func (d *drive) print(out io.Writer, form string) error {
 		return err
 	}
 	fmt.Fprint(out, "\n", fence)
-	err = renderExplanation(out, d.explain, d.explanation)
+	err = renderExplanation(out, cmp.Or(d.explanation.GetPod(), d.explain.namespace+"/"+d.explain.name), d.explanation)
 	fmt.Fprint(out, fence)
 	return err
 }
@@ -335,18 +341,6 @@ func (o *SimulateOptions) apart() apart {
 		return apartNever
 	}
 	return apartAuto
-}
-
-// explained is the pod that is to be explained, with its namespace.
-func (o *SimulateOptions) explained() string {
-	name := o.Explain
-	if word, rest, joined := strings.Cut(name, "/"); joined && sameKind(word, "pods") {
-		name = rest
-	}
-	if name == "" || strings.Contains(name, "/") {
-		return name
-	}
-	return o.Namespace + "/" + name
 }
 
 // change is what files and flags ask for.

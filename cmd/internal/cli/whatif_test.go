@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -74,10 +77,17 @@ func TestExitCodesOfAWhatIf(t *testing.T) {
 		{[]string{"--diff", bad, "--compare-config", bad}, exitFailed, "give one of them"},
 		{[]string{"--drain", "node-1", "--write-objects", "x"}, exitFailed, "leave --drain out"},
 		{[]string{"--nonsense"}, exitFailed, "unknown flag"},
-		{[]string{"--explain", "shop/nobody"}, exitFailed, "error: --explain shop/nobody: pod shop/nobody is not known"},
 		{[]string{"--diff", "nowhere.json"}, exitFailed, "--diff: open nowhere.json"},
 		{[]string{"--compare-config", "nowhere.yaml"}, exitFailed, "open nowhere.yaml"},
 		{[]string{"--drain", "node-1", "--remove-node", "node-1"}, exitFailed, "--drain node-1: --remove-node has it gone at once"},
+		{[]string{"-f", folder + "new.yaml"}, exitPends, "made again, 1 placed and 1 pending"},
+		{[]string{"--explain", "shop/nobody"}, exitFailed, "--explain pod shop/nobody: there is none after the change\n"},
+		{[]string{"--explain", "shop/web"}, exitFailed, "did you mean --explain deployment/shop/web?"},
+		{[]string{"--explain", "deployment/shop/web"}, exitDone, "Deployment shop/web: 4 pods, 0 of them on no node; worst off is\nPod shop/web-"},
+		{[]string{"--explain", "deploy/web", "-n", "shop"}, exitDone, "Deployment shop/web: 4 pods"},
+		{[]string{"--explain", "pod/shop/big"}, exitDone, "Pod shop/big is pending"},
+		{[]string{"--explain", "node/node-1"}, exitFailed, "--explain node/node-1: a pod or a workload can be explained here"},
+		{[]string{"--explain", "a/b/c"}, exitFailed, "is not NAMESPACE/NAME"},
 		{[]string{"--cordon", "node-1", "--explain", "shop/big"}, exitDone, "Now 0 of 4 nodes pass every filter."},
 		{[]string{"--cordon", "node/node-1", "--explain", "pod/shop/big"}, exitDone, "Now 0 of 4 nodes pass every filter."},
 		{[]string{"--drain", "nodes/node-1"}, exitDone, "drain of node-1: it is empty"},
@@ -86,6 +96,79 @@ func TestExitCodesOfAWhatIf(t *testing.T) {
 		if code != x.code || !strings.Contains(out+errs, x.say) {
 			t.Errorf("%s: got code %d and\n%s%s\nwant %d and %s", x.args, code, out, errs, x.code, x.say)
 		}
+	}
+}
+
+// The exit code is the same in every form of the answer, also where there are only nodes and pods; the pods of a cluster are no change.
+func TestTheExitCodeIsTheSameInEveryForm(t *testing.T) {
+	nodes := writeFile(t, "nodes.yaml", `
+{apiVersion: v1, kind: Node, metadata: {name: one}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}}`)
+	lonely := `{apiVersion: v1, kind: Pod, metadata: {name: lonely, namespace: shop%s}, spec: {containers: [{name: c, resources: {requests: {cpu: "%s"}}}]}}`
+	for name, x := range map[string]struct {
+		pods string
+		code int
+	}{
+		"a new pod pends":          {fmt.Sprintf(lonely, "", "99"), exitPends},
+		"a new pod is placed":      {fmt.Sprintf(lonely, "", "1"), exitDone},
+		"a pod of a cluster pends": {fmt.Sprintf(lonely, ", uid: u", "99"), exitDone},
+	} {
+		pods := writeFile(t, "pods.yaml", x.pods)
+		for _, more := range [][]string{{}, {"-o", "json"}, {"-o", "markdown"}, {"--explain", "shop/lonely"}, {"--workers", "0"},
+			{"--write-objects", filepath.Join(t.TempDir(), "out.json")}} {
+			args := append([]string{"simulate", "-f", nodes, "-f", pods}, more...)
+			if out, errs, code := command(t, args...); code != x.code {
+				t.Errorf("%s, %s: got code %d, want %d; %s%s", name, more, code, x.code, out, errs)
+			}
+		}
+	}
+}
+
+// Pods that are never tried are told why: by the name of their scheduler, or their gate.
+func TestPodsThatAreNotTried(t *testing.T) {
+	input := writeFile(t, "input.yaml", `
+{apiVersion: v1, kind: Node, metadata: {name: one}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: others, namespace: shop}, spec: {schedulerName: volcano, containers: [{name: c}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: gated, namespace: shop}, spec: {schedulingGates: [{name: example.com/quota}], containers: [{name: c}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: claims, namespace: shop}, spec: {resourceClaims: [{name: gpu, resourceClaimName: g}], containers: [{name: c}]}}
+`)
+	text, errs, code := command(t, "simulate", "-f", input, "--cordon", "one")
+	all, _, _ := command(t, "simulate", "-f", input, "--cordon", "one", "-o", "json")
+	for _, want := range []string{
+		"Pod shop/others: 1 pod pends: its schedulerName is volcano, and no profile of the scheduler has that name\n",
+		"Pod shop/gated: 1 pod pends: scheduling gate example.com/quota; would help: nothing here: whoever set the gate removes it\n",
+		"Pod shop/claims: 1 pod pends: a resource claim does not exist (could not find ResourceClaim \"shop/g\"); would help: nobody makes " +
+			"ResourceClaim shop/g for the pod: it has to be created\n",
+	} {
+		if code != exitPends || !strings.Contains(text, want) {
+			t.Errorf("got code %d, %s\n%s\nwant %s", code, errs, text, want)
+		}
+	}
+	if strings.Contains(all, "has not tried it") || !strings.Contains(all, `"why": "it has the scheduling gate example.com/quota, which`) {
+		t.Errorf("got\n%s\nwant each pod with its reason", all)
+	}
+}
+
+// An extender that leaves no node is named.
+func TestAnExtenderThatLeavesNoNodeIsNamed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"nodenames": []}`) }))
+	defer server.Close()
+	configuration := writeFile(t, "config.yaml", fmt.Sprintf(`
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+- {urlPrefix: %q, filterVerb: filter, nodeCacheCapable: true}
+`, server.URL))
+	const folder = "../../../docs/what-if/"
+	out, errs, code := command(t, "simulate", "-f", folder+"cluster.yaml", "-f", folder+"scaled.yaml", "--config", configuration, "--ask-extenders")
+	if strings.Contains(out, "no new claims to deallocate") {
+		t.Errorf("got what is said of every pod as a reason:\n%s", out)
+	}
+	want := fmt.Sprintf("extender %s refuses nodes, without a reason; would help: nodes that extender %[1]s takes\n", server.URL)
+	if code != exitPends || !strings.Contains(out, want) {
+		t.Errorf("got code %d and\n%s%s\nwant %s", code, out, errs, want)
 	}
 }
 

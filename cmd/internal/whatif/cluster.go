@@ -139,6 +139,7 @@ type Cluster struct {
 	broken    map[objects.Ref]int // budgets that preemption broke, and how many pods were left
 	words     map[Key][]Reason    // why pods pend, by workload
 	scalers   []Autoscaler
+	served    []string // the schedulerNames of the scheduler's profiles
 	notes     []string
 }
 
@@ -157,6 +158,7 @@ func New(in Input) *Cluster {
 		late:   map[Key]turn{},
 		fillIn: in.Admit, now: in.Now, scalers: in.Autoscalers, templates: map[objects.Ref]*resourcev1.ResourceClaimTemplate{},
 		change: changed{mine: map[Key]string{}}, broken: map[objects.Ref]int{}, words: map[Key][]Reason{},
+		served: []string{v1.DefaultSchedulerName},
 	}
 	for _, n := range in.Nodes {
 		c.nodes[n.Name] = n
@@ -264,6 +266,20 @@ func (c *Cluster) alive() []*pod {
 	}
 	slices.SortFunc(all, func(a, b *pod) int { return cmp.Compare(a.number, b.number) })
 	return all
+}
+
+// Serve tells which schedulerNames the scheduler has profiles for, where it is not upstream's default alone.
+func (c *Cluster) Serve(schedulers ...string) { c.served = schedulers }
+
+// Named are the workloads of a name.
+func (c *Cluster) Named(namespace, name string) []Key {
+	found := map[Key]bool{}
+	for key := range c.workloads {
+		if top := c.top(key); top.Namespace == namespace && top.Name == name {
+			found[top] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), compareKeys)
 }
 
 // Notes are what is to be said of the change, besides the report.

@@ -44,7 +44,11 @@ func (r *Report) WriteTable(out io.Writer) error {
 func (r *Report) WriteMarkdown(out io.Writer) error {
 	b := &strings.Builder{}
 	verdict := "All of the change is placed."
-	if !r.Placed {
+	switch {
+	case r.Placed:
+	case slices.ContainsFunc(r.Others, func(w Workload) bool { return w.loses() }):
+		verdict = "**Not all is placed: pods pend that did not before.**"
+	default:
 		verdict = "**Not all of the change is placed.**"
 	}
 	fmt.Fprintf(b, "%s\n\n", verdict)

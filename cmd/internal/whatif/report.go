@@ -18,7 +18,8 @@ import (
 
 // Report is what a change has come to. Its JSON is a stable surface: fields are only ever added.
 type Report struct {
-	// Placed: all of the change has a place. False: something of it pends, a rollout is stuck, or a node is not empty.
+	// Placed: all of the change has a place. False: something of it or of what it takes off nodes pends, a rollout is stuck, or a node is
+	// not empty.
 	Placed bool `json:"placed"`
 	// Change are the workloads that the change names, and those that it takes off nodes.
 	Change []Workload `json:"change"`
@@ -268,6 +269,7 @@ func (c *Cluster) Report() *Report {
 		w := c.workload(key, byTop[key], after)
 		if c.change.mine[key] == "" {
 			r.Others = append(r.Others, w)
+			r.Placed = r.Placed && !w.loses()
 			continue
 		}
 		r.Change = append(r.Change, w)
@@ -357,7 +359,7 @@ func (c *Cluster) workload(key Key, pods []*pod, after *mark) Workload {
 			w.Zones[x.Zone]++
 		case isThere:
 			w.Pending.After++
-			x.Why = plain(now.message)
+			x.Why = c.why(p)
 		}
 		w.Pods = append(w.Pods, x)
 	}
@@ -391,6 +393,9 @@ func waits(x controller) string {
 	return ""
 }
 
+// loses tells whether pods pend that did not before.
+func (w *Workload) loses() bool { return w.Pending.After > w.Pending.Before }
+
 // Reword takes in, in words, why so many pods of an owner pend, and what would help. It is for the report that follows.
 func (c *Cluster) Reword(owner Key, r Reason) {
 	c.words[c.top(owner)] = append(c.words[c.top(owner)], r)
@@ -401,7 +406,7 @@ func (c *Cluster) reasonsOf(key Key, pods []*pod) (reasons []Reason, n int) {
 	count := map[Reason]int{}
 	for _, p := range pods {
 		if !p.gone && p.node == "" {
-			count[Reason{Why: plain(p.message)}]++
+			count[Reason{Why: c.why(p)}]++
 			n++
 		}
 	}
@@ -426,12 +431,29 @@ func (c *Cluster) reasonsOf(key Key, pods []*pod) (reasons []Reason, n int) {
 // boilerplate are the parts of a FitError that tell nothing.
 var boilerplate = regexp.MustCompile(`^\d+/\d+ nodes are available: |,? ?no new claims to deallocate,?| preemption: .*$`)
 
+// why tells why a pod pends.
+func (c *Cluster) why(p *pod) string {
+	if p.message != "" {
+		return plain(p.message)
+	}
+	if name := p.obj.Spec.SchedulerName; !slices.Contains(c.served, name) {
+		return fmt.Sprintf("its schedulerName is %s, and no profile of the scheduler has that name", name)
+	}
+	if gates := p.obj.Spec.SchedulingGates; len(gates) > 0 {
+		return fmt.Sprintf("it has the scheduling gate %s, which whoever set it removes", gates[0].Name)
+	}
+	if words := c.words[c.top(p.owner)]; len(words) == 1 {
+		return words[0].Why
+	}
+	return "the scheduler has not tried it"
+}
+
 // plain is a scheduler's message without what is the same in every one.
 func plain(message string) string {
-	if message == "" {
-		return "the scheduler has not tried it: its schedulerName is another's, or it is gated"
+	if text := strings.TrimSuffix(strings.TrimSpace(boilerplate.ReplaceAllString(message, "")), "."); text != "" {
+		return text
 	}
-	return strings.TrimSuffix(strings.TrimSpace(boilerplate.ReplaceAllString(message, "")), ".")
+	return "nodes are refused without a reason"
 }
 
 // preemptions adds up who had to leave, by workload.
