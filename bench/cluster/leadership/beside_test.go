@@ -3,6 +3,8 @@ package leadership
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -75,6 +77,7 @@ func TestOneProfileRunsBesideKubeScheduler(t *testing.T) {
 		t.Errorf("denied: want nothing, got\n%s", strings.Join(denied, "\n"))
 	}
 
+	checkConfig(t, c, config[1], fmt.Sprintf("default-scheduler: %d, 0 of them without a node\n", each))
 	ours.Terminate()
 	if got := exitCode(&takeoverCluster{Cluster: c}, ours); got != 0 {
 		t.Errorf("exit code: got %d, want 0", got)
@@ -89,6 +92,23 @@ func TestOneProfileRunsBesideKubeScheduler(t *testing.T) {
 		t.Errorf("got %+v, %v; want the pod that waits to wait", p, err)
 	}
 	leftInEtcd(t, c, page)
+}
+
+// checkConfig has shardsched config check find nothing that differs in a configuration, and count the pods that are kube-scheduler's.
+func checkConfig(t *testing.T, c *testbed.Cluster, config, want string) {
+	t.Helper()
+	program, err := c.Bed.Shardsched(c.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kube-scheduler.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(c.Context(), program, "config", "check", file, "--kubeconfig", c.Bed.AdminKubeconfig).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("config check: got %v\n%s\nwant %q", err, out, want)
+	}
 }
 
 // leftInEtcd has keys below the page's prefix only, none of them under a lease, and removes them as the page's command does.
