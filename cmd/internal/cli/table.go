@@ -29,9 +29,13 @@ func (t *table) measure(row []string) {
 	}
 }
 
-// print writes rows, under the headers where it is the first time.
+// print writes rows, under the headers where it is the first time. A cell is somebody else's text: no control character of it reaches the
+// terminal, and none ends the row.
 func (t *table) print(rows ...[]string) error {
 	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = strings.Map(printable, cell)
+		}
 		t.measure(row)
 	}
 	if t.headers != nil {
