@@ -14,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/state"
@@ -367,7 +368,7 @@ func (s *Scheduler) record(a *attempt, d *pb.Decision, failed bool, assumed ...o
 	if d.Node != "" {
 		top = a.top
 	}
-	s.history.Remember(d, s.cfg.Now(), a.Pod.Attempts, top, trace)
+	s.history.Remember(d, s.cfg.Now(), a.Pod.Attempts, observe.Circumstances{Top: top, Reviews: a.Reviews(d.Node), Trace: trace})
 	s.cfg.Decisions.Write(d)
 	s.cfg.Recorder.Decision(d, failed, assumed)
 	s.metrics.Decided()

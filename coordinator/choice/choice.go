@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/state"
 	"github.com/shardsched/shardsched/coordinator/tracing"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // Try is what a choice knows of an attempt.
@@ -31,6 +32,11 @@ type Try struct {
 	Advice *preempt.Advice
 
 	question answers.Question
+}
+
+// Reviews are what the reviewers made of the nodes in the attempt, for people. chosen is the pod's node; empty: it has none.
+func (t *Try) Reviews(chosen string) []*pb.Review {
+	return append(t.Plugins.Told(chosen), t.Extenders.Told(chosen)...)
 }
 
 // Ending is how an attempt ends short of a node.

@@ -27,6 +27,10 @@ type Refusal struct {
 	Reason string
 	// Unresolvable says that no preemption would change it.
 	Unresolvable bool
+	// Silent says that it gives no reason.
+	Silent bool
+	// By is the extender's place in the list.
+	By int
 }
 
 // Answer is what extenders make of a pod, all of them together.
@@ -34,9 +38,10 @@ type Answer struct {
 	// Kept are the nodes that all have kept, by name, and what the scores of all add to each
 	// one's total. A node that is alone is not scored.
 	Kept map[string]int64
-	// Refused are the reasons of nodes that are not kept, as far as they are given. They may
-	// be about nodes that were not asked about.
+	// Refused are the nodes that are not kept. They may be about nodes that were not asked about.
 	Refused map[string]Refusal
+	// Scores are what each extender of the list scored the nodes that are kept, before its weight; nil: it did not.
+	Scores []extenderv1.HostPriorityList
 	// Alone says that the pod's own node is kept, and that nobody was asked about the others.
 	Alone bool
 	// Narrowed says that nodes were asked about that are not kept.
@@ -86,7 +91,7 @@ func Ask(ctx context.Context, list []*Extender, q Inquiry) (*Answer, error) {
 
 // filter returns the nodes that all keep, and takes the reasons of others.
 func (a *Answer) filter(ctx context.Context, list []*Extender, pod *v1.Pod, nodes []*v1.Node) ([]*v1.Node, error) {
-	for _, e := range list {
+	for by, e := range list {
 		if len(nodes) == 0 {
 			break
 		}
@@ -100,14 +105,19 @@ func (a *Answer) filter(ctx context.Context, list []*Extender, pod *v1.Pod, node
 			return nil, err
 		}
 		for name, reason := range f.Failed {
-			a.Refused[name] = Refusal{Reason: reason}
+			a.Refused[name] = Refusal{Reason: reason, By: by}
 		}
 		for name, reason := range f.Unresolvable {
-			a.Refused[name] = Refusal{Reason: reason, Unresolvable: true}
+			a.Refused[name] = Refusal{Reason: reason, Unresolvable: true, By: by}
 		}
-		kept := make([]*v1.Node, len(f.Kept))
+		kept, isKept := make([]*v1.Node, len(f.Kept)), make([]bool, len(nodes))
 		for i, at := range f.Kept {
-			kept[i] = nodes[at]
+			kept[i], isKept[at] = nodes[at], true
+		}
+		for i, n := range nodes {
+			if _, told := a.Refused[n.Name]; !told && !isKept[i] {
+				a.Refused[n.Name] = Refusal{Silent: true, By: by}
+			}
 		}
 		nodes = kept
 	}
@@ -118,7 +128,8 @@ func (a *Answer) filter(ctx context.Context, list []*Extender, pod *v1.Pod, node
 func (a *Answer) score(ctx context.Context, list []*Extender, pod *v1.Pod, nodes []*v1.Node) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	for _, e := range list {
+	a.Scores = make([]extenderv1.HostPriorityList, len(list))
+	for by, e := range list {
 		if !e.IsPrioritizer() {
 			continue
 		}
@@ -131,6 +142,7 @@ func (a *Answer) score(ctx context.Context, list []*Extender, pod *v1.Pod, nodes
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			a.Scores[by] = scores
 			for _, x := range scores {
 				if sum, ok := a.Kept[x.Host]; ok {
 					a.Kept[x.Host] = sum + e.Weigh(x.Score)

@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/tracing"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -44,6 +45,9 @@ type answer struct {
 	rounds int
 	// told are the reasons of the nodes that pass all else, at the last look at them.
 	told []scorer.Reason
+	// from is what the answer is made of, and reviews what each extender refused, for people.
+	from    *extender.Answer
+	reviews []*pb.Review
 }
 
 // unsaid is why a node is refused of which an extender says nothing: no preemption changes that,
@@ -224,12 +228,13 @@ func (q *question) ask(ctx context.Context) *answer {
 		out.asked[q.own] = struct{}{}
 		return out
 	}
+	out.from, out.reviews = said, q.reviews(said)
 	out.scores = said.Kept
 	if said.Narrowed {
 		out.plugins = []string{extender.Rejector}
 	}
 	for name, r := range said.Refused {
-		if _, kept := said.Kept[name]; !kept {
+		if _, kept := said.Kept[name]; !kept && !r.Silent {
 			out.refused[name] = scorer.Reason{Text: r.Reason, Unresolvable: r.Unresolvable}
 		}
 	}

@@ -36,11 +36,17 @@ type remembered struct {
 	decision *pb.Decision
 	at       time.Time
 	attempt  uint32
-	trace    string // hexadecimal id; empty: none
-	top      []*pb.ScoredNode
-	bytes    int
+	Circumstances
+	bytes int
 	// The same pod's decisions before and after it.
 	older, newer *remembered
+}
+
+// Circumstances are what else is remembered of a decision.
+type Circumstances struct {
+	Top     []*pb.ScoredNode // the scores of the best nodes; nil: they were not spelled out
+	Reviews []*pb.Review     // of out-of-tree plugins and extenders
+	Trace   string           // hexadecimal id; empty: there is none
 }
 
 // History remembers the newest decisions, in a ring: the oldest makes room. A pod that is
@@ -69,10 +75,9 @@ func NewHistory() *History {
 	return &History{newest: map[types.UID]*remembered{}, gone: map[types.NamespacedName]*departed{}, tokens: scoresBurst}
 }
 
-// Remember remembers a decision of so many attempts for the pod. top are the scores of the best nodes, trace is the id of its
-// trace; empty: there is none.
-func (h *History) Remember(d *pb.Decision, at time.Time, attempt int, top []*pb.ScoredNode, trace string) {
-	h.add(&remembered{decision: d, at: at, attempt: uint32(attempt), top: top, trace: trace})
+// Remember remembers a decision of so many attempts for the pod.
+func (h *History) Remember(d *pb.Decision, at time.Time, attempt int, c Circumstances) {
+	h.add(&remembered{decision: d, at: at, attempt: uint32(attempt), Circumstances: c})
 }
 
 func (h *History) add(r *remembered) {
@@ -110,7 +115,7 @@ func (h *History) evict() {
 func (h *History) Forget(uid types.UID) {
 	for r := h.newest[uid]; r != nil; r = r.older {
 		h.bytes -= r.bytes
-		r.decision, r.top, r.newer = nil, nil, nil
+		r.decision, r.newer, r.Circumstances = nil, nil, Circumstances{}
 	}
 	delete(h.newest, uid)
 }
@@ -180,7 +185,7 @@ func (h *History) Last(uid types.UID) *pb.Decision {
 func (h *History) Traced(uid types.UID, seq uint64, trace string) {
 	for r := h.newest[uid]; r != nil; r = r.older {
 		if r.decision.Seq == seq {
-			r.trace = trace
+			r.Trace = trace
 			return
 		}
 	}
@@ -229,7 +234,8 @@ func (h *History) Past(uid types.UID) []*pb.PastDecision {
 	var out []*pb.PastDecision
 	for r := h.newest[uid]; r != nil && len(out) < shownHistory; r = r.older {
 		out = append(out, &pb.PastDecision{
-			Decision: r.decision, Time: timestamppb.New(r.at), Attempt: r.attempt, Top: r.top, TraceId: r.trace,
+			Decision: r.decision, Time: timestamppb.New(r.at), Attempt: r.attempt, Top: r.Top, TraceId: r.Trace,
+			Reviews: r.Reviews,
 		})
 	}
 	return out
@@ -237,14 +243,23 @@ func (h *History) Past(uid types.UID) []*pb.PastDecision {
 
 // rememberedBytes is about what a decision takes.
 func rememberedBytes(r *remembered) int {
-	const fixed, node, plugin, victim = 400, 120, 100, 16
+	const fixed, node, plugin, victim, review, refusal = 400, 120, 100, 16, 150, 120
 	d := r.decision
-	n := fixed + len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(d.Nominated) + len(r.trace)
+	n := fixed + len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(d.Nominated) + len(r.Trace)
 	for _, v := range d.Victims {
 		n += victim + len(v)
 	}
-	for _, t := range r.top {
+	for _, t := range r.Top {
 		n += node + len(t.Node) + plugin*len(t.Plugins)
+	}
+	for _, x := range r.Reviews {
+		n += review + len(x.Reviewer)
+		for _, why := range x.Refusals {
+			n += refusal + len(why.Reason)
+			for _, name := range why.Examples {
+				n += victim + len(name)
+			}
+		}
 	}
 	return n
 }

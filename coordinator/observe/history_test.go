@@ -134,7 +134,7 @@ func TestPodsThatAreGoneAreToldOfForAWhile(t *testing.T) {
 	gone := func(name string) *pb.ExplainResponse { return h.tellGone("default", name, now) }
 	for i := range maxDeparted + 2 {
 		p := build.Pod(fmt.Sprint("p", i)).Obj()
-		h.Remember(&pb.Decision{Seq: uint64(i), Uid: string(p.UID), Node: "n"}, now, 1, nil, "")
+		h.Remember(&pb.Decision{Seq: uint64(i), Uid: string(p.UID), Node: "n"}, now, 1, Circumstances{})
 		why := ""
 		if i == maxDeparted {
 			why = "preempted by pod default/vip"
@@ -157,7 +157,7 @@ func TestPodsThatAreGoneAreToldOfForAWhile(t *testing.T) {
 		t.Error("after ten minutes it is still told of")
 	}
 	p := build.Pod("late").Obj()
-	h.Remember(&pb.Decision{Uid: string(p.UID)}, now, 1, nil, "")
+	h.Remember(&pb.Decision{Uid: string(p.UID)}, now, 1, Circumstances{})
 	if h.Depart(p, "", "", now); len(h.left) != 1 || len(h.newest) != 1 {
 		t.Errorf("got %d pods, decisions of %d; want the last alone", len(h.left), len(h.newest))
 	}

@@ -32,6 +32,10 @@ type Review struct {
 	narrowedBy sets.Set[string]
 	// asked are the rows whose nodes the plugins were shown, with what Filter said; nil: it fits.
 	asked map[cache.Row]*fwk.Status
+	// refused are the rows of asked that Filter has refused, in the order in which they were shown.
+	refused []cache.Row
+	// scores are what Score gave the rows that were left; nil: it was not asked.
+	scores []fwk.NodePluginScores
 	// rejected is the status of all nodes where PreFilter has rejected the pod; nil: it has not.
 	rejected *fwk.Status
 	// prepared is what the built-in plugins tell the others; nil: nothing yet.
@@ -134,7 +138,9 @@ func (r *Review) Narrow(ctx context.Context, rows []answers.Row) (left []answers
 			return nil, false, failed.AsError()
 		}
 		for i, row := range unseen {
-			r.asked[row.Row] = statuses[i]
+			if r.asked[row.Row] = statuses[i]; !statuses[i].IsSuccess() {
+				r.refused = append(r.refused, row.Row)
+			}
 		}
 	}
 	left = rows[:0]
@@ -176,6 +182,7 @@ func (r *Review) Score(ctx context.Context, rows []answers.Row, totals []int64) 
 	if !status.IsSuccess() {
 		return status.AsError()
 	}
+	r.scores = scores
 	for i := range scores {
 		totals[i] += scores[i].TotalScore
 	}

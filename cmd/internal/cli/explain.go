@@ -287,9 +287,9 @@ func explainFeasible(b *strings.Builder, e *pb.ExplainResponse) {
 	case len(others) == 0:
 		fmt.Fprintf(b, "Now %d of %d nodes pass every filter.\n", e.GetFeasible(), e.GetNodes())
 	default:
-		have := "has a say too and is not asked here; what it said is in the decisions"
+		have := "has a say too, and is asked only when the pod is decided"
 		if len(others) > 1 {
-			have = "have a say too and are not asked here; what they said is in the decisions"
+			have = "have a say too, and are asked only when the pod is decided"
 		}
 		fmt.Fprintf(b, "Now %d of %d nodes pass the built-in filters; %s %s.\n", e.GetFeasible(), e.GetNodes(),
 			strings.Join(others, " and "), have)

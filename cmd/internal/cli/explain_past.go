@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -48,7 +49,49 @@ func explainHistory(b *strings.Builder, past []*pb.PastDecision) {
 	}
 	newTable(b, "  DECISION", "TIME", "ATTEMPT", "OUTCOME", "FEASIBLE", "TRACE").print(rows...)
 	explainTop(b, fmt.Sprintf("Best nodes when decision %d was made", past[0].GetDecision().GetSeq()), past[0].GetTop())
+	explainReviews(b, past[0])
 	b.WriteString("\n")
+}
+
+// explainReviews tells what out-of-tree plugins and extenders made of the nodes in a decision.
+func explainReviews(b *strings.Builder, past *pb.PastDecision) {
+	if len(past.GetReviews()) == 0 {
+		return
+	}
+	d := past.GetDecision()
+	fmt.Fprintf(b, "\nOut-of-tree plugins and extenders when decision %d was made:\n", d.GetSeq())
+	var rows [][]string
+	builtIn, scored := d.GetScore(), false
+	for _, r := range past.GetReviews() {
+		row := []string{"  " + r.GetReviewer(), "", "", "", ""}
+		if r.Score != nil {
+			row[1] = fmt.Sprint(r.GetScore())
+			builtIn, scored = builtIn-r.GetScore(), true
+		}
+		for _, why := range r.GetRefusals() {
+			row[2], row[3], row[4] = fmt.Sprint(why.GetNodes()), cmp.Or(why.GetReason(), "(no reason given)"), suchAs(why)
+			rows, row = append(rows, row), []string{"", "", "", "", ""}
+		}
+		if n := r.GetLeftOut(); n > 0 {
+			row[2], row[3] = fmt.Sprint(n), "(further reasons)"
+			rows = append(rows, row)
+		} else if len(r.GetRefusals()) == 0 {
+			rows = append(rows, row)
+		}
+	}
+	if scored {
+		rows = append([][]string{{"  the built-in plugins", fmt.Sprint(builtIn), "", "", ""}}, rows...)
+	}
+	newTable(b, "  WHO", "SCORE OF "+cmp.Or(d.GetNode(), "NO NODE"), "REFUSED NODES", "WHY", "WHICH").print(rows...)
+}
+
+// suchAs names nodes that were refused for a reason.
+func suchAs(r *pb.Refusal) string {
+	names := strings.Join(r.GetExamples(), ", ")
+	if more := int(r.GetNodes()) - len(r.GetExamples()); more > 0 && names != "" {
+		return fmt.Sprintf("%s and %d more", names, more)
+	}
+	return names
 }
 
 // outcomeOf tells what a decision came to, with its victims: three of them at the most.

@@ -2315,9 +2315,7 @@ func (x *Cause) GetPreemption() string {
 type ListPendingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: all.
-	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Pods with these labels, as kubectl's --selector; empty: all.
-	LabelSelector string `protobuf:"bytes,2,opt,name=label_selector,json=labelSelector,proto3" json:"label_selector,omitempty"`
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2355,13 +2353,6 @@ func (*ListPendingRequest) Descriptor() ([]byte, []int) {
 func (x *ListPendingRequest) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
-	}
-	return ""
-}
-
-func (x *ListPendingRequest) GetLabelSelector() string {
-	if x != nil {
-		return x.LabelSelector
 	}
 	return ""
 }
@@ -3017,7 +3008,9 @@ type PastDecision struct {
 	// written down.
 	Top []*ScoredNode `protobuf:"bytes,4,rep,name=top,proto3" json:"top,omitempty"`
 	// Hexadecimal id of its trace; empty: it has none.
-	TraceId       string `protobuf:"bytes,5,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	TraceId string `protobuf:"bytes,5,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	// What out-of-tree plugins and extenders made of the nodes; empty: none had anything to say.
+	Reviews       []*Review `protobuf:"bytes,6,rep,name=reviews,proto3" json:"reviews,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3087,6 +3080,149 @@ func (x *PastDecision) GetTraceId() string {
 	return ""
 }
 
+func (x *PastDecision) GetReviews() []*Review {
+	if x != nil {
+		return x.Reviews
+	}
+	return nil
+}
+
+// Review is what an out-of-tree plugin or an extender made of the nodes in one decision.
+type Review struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as "plugin Maintenance" or "extender http://gpu:8888".
+	Reviewer string `protobuf:"bytes,1,opt,name=reviewer,proto3" json:"reviewer,omitempty"`
+	// What it added to the score of the chosen node, its weight included; absent: it scored none.
+	Score *int64 `protobuf:"varint,2,opt,name=score,proto3,oneof" json:"score,omitempty"`
+	// The nodes that it refused, of those that pass all before it: the reason of most nodes first.
+	Refusals []*Refusal `protobuf:"bytes,3,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	// Nodes that it refused for further reasons.
+	LeftOut       uint32 `protobuf:"varint,4,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Review) Reset() {
+	*x = Review{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Review) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Review) ProtoMessage() {}
+
+func (x *Review) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Review.ProtoReflect.Descriptor instead.
+func (*Review) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Review) GetReviewer() string {
+	if x != nil {
+		return x.Reviewer
+	}
+	return ""
+}
+
+func (x *Review) GetScore() int64 {
+	if x != nil && x.Score != nil {
+		return *x.Score
+	}
+	return 0
+}
+
+func (x *Review) GetRefusals() []*Refusal {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+func (x *Review) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+// Refusal is the nodes that were refused for one reason.
+type Refusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: none was given.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Nodes  uint32 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// The names of the first of them; empty where they are not known.
+	Examples      []string `protobuf:"bytes,3,rep,name=examples,proto3" json:"examples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Refusal) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Refusal) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *Refusal) GetExamples() []string {
+	if x != nil {
+		return x.Examples
+	}
+	return nil
+}
+
 // Waits is what brings a pending pod its next attempt: the first of these.
 type Waits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3102,7 +3238,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3250,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3263,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Waits) GetPlugins() []*PluginWaits {
@@ -3163,7 +3299,7 @@ type PluginWaits struct {
 
 func (x *PluginWaits) Reset() {
 	*x = PluginWaits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3175,7 +3311,7 @@ func (x *PluginWaits) String() string {
 func (*PluginWaits) ProtoMessage() {}
 
 func (x *PluginWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3188,7 +3324,7 @@ func (x *PluginWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
 func (*PluginWaits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PluginWaits) GetPlugin() string {
@@ -3221,7 +3357,7 @@ type NodeVerdict struct {
 
 func (x *NodeVerdict) Reset() {
 	*x = NodeVerdict{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3233,7 +3369,7 @@ func (x *NodeVerdict) String() string {
 func (*NodeVerdict) ProtoMessage() {}
 
 func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3246,7 +3382,7 @@ func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
 func (*NodeVerdict) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NodeVerdict) GetNode() string {
@@ -3307,7 +3443,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3455,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3468,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -3432,7 +3568,7 @@ type ClaimDevices struct {
 
 func (x *ClaimDevices) Reset() {
 	*x = ClaimDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3580,7 @@ func (x *ClaimDevices) String() string {
 func (*ClaimDevices) ProtoMessage() {}
 
 func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3593,7 @@ func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
 func (*ClaimDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ClaimDevices) GetClaim() string {
@@ -3483,7 +3619,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3631,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3644,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -3521,7 +3657,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3533,7 +3669,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3546,7 +3682,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -3569,7 +3705,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3717,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3730,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -3638,7 +3774,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3650,7 +3786,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3663,7 +3799,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -3701,7 +3837,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +3849,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +3862,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -3767,7 +3903,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3779,7 +3915,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3792,7 +3928,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -3873,7 +4009,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3885,7 +4021,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3898,7 +4034,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -4096,7 +4232,7 @@ type Tuning struct {
 
 func (x *Tuning) Reset() {
 	*x = Tuning{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4244,7 @@ func (x *Tuning) String() string {
 func (*Tuning) ProtoMessage() {}
 
 func (x *Tuning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4257,7 @@ func (x *Tuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tuning.ProtoReflect.Descriptor instead.
 func (*Tuning) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Tuning) GetBatches() string {
@@ -4156,7 +4292,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4168,7 +4304,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4181,7 +4317,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Way) GetOwnTables() bool {
@@ -4232,7 +4368,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4244,7 +4380,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4257,7 +4393,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -4290,7 +4426,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4302,7 +4438,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4315,7 +4451,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{58}
 }
 
 // GetLeaderResponse names the leader.
@@ -4331,7 +4467,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4343,7 +4479,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4356,7 +4492,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{57}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -4386,7 +4522,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4534,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4547,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{58}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -4441,7 +4577,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4453,7 +4589,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4466,7 +4602,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{59}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -4481,43 +4617,6 @@ func (x *NotLeader) GetHolder() string {
 		return x.Holder
 	}
 	return ""
-}
-
-// NotKept is the detail of a refusal of what is about objects: a Kubernetes API server keeps them.
-type NotKept struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NotKept) Reset() {
-	*x = NotKept{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NotKept) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NotKept) ProtoMessage() {}
-
-func (x *NotKept) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NotKept.ProtoReflect.Descriptor instead.
-func (*NotKept) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
 }
 
 // QueueEntry is what the journal keeps of a pending pod, beside its object.
@@ -4548,7 +4647,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4560,7 +4659,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4573,7 +4672,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{61}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -4818,10 +4917,9 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x05nodes\x18\x05 \x01(\rR\x05nodes\x12\x1e\n" +
 	"\n" +
 	"preemption\x18\x06 \x01(\tR\n" +
-	"preemption\"Y\n" +
+	"preemption\"2\n" +
 	"\x12ListPendingRequest\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12%\n" +
-	"\x0elabel_selector\x18\x02 \x01(\tR\rlabelSelector\"\xe4\x01\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xe4\x01\n" +
 	"\fPendingGroup\x12,\n" +
 	"\x06causes\x18\x01 \x03(\v2\x14.shardsched.v1.CauseR\x06causes\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
@@ -4869,13 +4967,24 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x05spans\x18\x02 \x03(\v2\x13.shardsched.v1.SpanR\x05spans\"V\n" +
 	"\x12ListTracesResponse\x12,\n" +
 	"\x06traces\x18\x01 \x03(\v2\x14.shardsched.v1.TraceR\x06traces\x12\x12\n" +
-	"\x04note\x18\x02 \x01(\tR\x04note\"\xd5\x01\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\"\x86\x02\n" +
 	"\fPastDecision\x123\n" +
 	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\rR\aattempt\x12+\n" +
 	"\x03top\x18\x04 \x03(\v2\x19.shardsched.v1.ScoredNodeR\x03top\x12\x19\n" +
-	"\btrace_id\x18\x05 \x01(\tR\atraceId\"\xbd\x01\n" +
+	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12/\n" +
+	"\areviews\x18\x06 \x03(\v2\x15.shardsched.v1.ReviewR\areviews\"\x98\x01\n" +
+	"\x06Review\x12\x1a\n" +
+	"\breviewer\x18\x01 \x01(\tR\breviewer\x12\x19\n" +
+	"\x05score\x18\x02 \x01(\x03H\x00R\x05score\x88\x01\x01\x122\n" +
+	"\brefusals\x18\x03 \x03(\v2\x16.shardsched.v1.RefusalR\brefusals\x12\x19\n" +
+	"\bleft_out\x18\x04 \x01(\rR\aleftOutB\b\n" +
+	"\x06_score\"S\n" +
+	"\aRefusal\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\rR\x05nodes\x12\x1a\n" +
+	"\bexamples\x18\x03 \x03(\tR\bexamples\"\xbd\x01\n" +
 	"\x05Waits\x124\n" +
 	"\aplugins\x18\x01 \x03(\v2\x1a.shardsched.v1.PluginWaitsR\aplugins\x12?\n" +
 	"\rbackoff_until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fbackoffUntil\x12=\n" +
@@ -4978,8 +5087,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\"X\n" +
 	"\tNotLeader\x123\n" +
 	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\x12\x16\n" +
-	"\x06holder\x18\x02 \x01(\tR\x06holder\"\t\n" +
-	"\aNotKept\"\xa4\x03\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\"\xa4\x03\n" +
 	"\n" +
 	"QueueEntry\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x1a\n" +
@@ -5036,7 +5144,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -5081,30 +5189,31 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*Trace)(nil),                 // 40: shardsched.v1.Trace
 	(*ListTracesResponse)(nil),    // 41: shardsched.v1.ListTracesResponse
 	(*PastDecision)(nil),          // 42: shardsched.v1.PastDecision
-	(*Waits)(nil),                 // 43: shardsched.v1.Waits
-	(*PluginWaits)(nil),           // 44: shardsched.v1.PluginWaits
-	(*NodeVerdict)(nil),           // 45: shardsched.v1.NodeVerdict
-	(*Decision)(nil),              // 46: shardsched.v1.Decision
-	(*ClaimDevices)(nil),          // 47: shardsched.v1.ClaimDevices
-	(*GetSummaryRequest)(nil),     // 48: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 49: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 50: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 51: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 52: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 53: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 54: shardsched.v1.Summary
-	(*Tuning)(nil),                // 55: shardsched.v1.Tuning
-	(*Way)(nil),                   // 56: shardsched.v1.Way
-	(*DriverDevices)(nil),         // 57: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),      // 58: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 59: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 60: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 61: shardsched.v1.NotLeader
-	(*NotKept)(nil),               // 62: shardsched.v1.NotKept
-	(*QueueEntry)(nil),            // 63: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 66: shardsched.v1.ReasonCount
+	(*Review)(nil),                // 43: shardsched.v1.Review
+	(*Refusal)(nil),               // 44: shardsched.v1.Refusal
+	(*Waits)(nil),                 // 45: shardsched.v1.Waits
+	(*PluginWaits)(nil),           // 46: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),           // 47: shardsched.v1.NodeVerdict
+	(*Decision)(nil),              // 48: shardsched.v1.Decision
+	(*ClaimDevices)(nil),          // 49: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),     // 50: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 51: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),             // 52: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),         // 53: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),         // 54: shardsched.v1.PendingReason
+	(*Utilisation)(nil),           // 55: shardsched.v1.Utilisation
+	(*Summary)(nil),               // 56: shardsched.v1.Summary
+	(*Tuning)(nil),                // 57: shardsched.v1.Tuning
+	(*Way)(nil),                   // 58: shardsched.v1.Way
+	(*DriverDevices)(nil),         // 59: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),      // 60: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 61: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 62: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 63: shardsched.v1.NotLeader
+	(*QueueEntry)(nil),            // 64: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 65: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 66: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 67: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -5115,8 +5224,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	64, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	65, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	65, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	66, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -5124,86 +5233,88 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	26, // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
 	27, // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
 	28, // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
-	46, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	48, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	24, // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	66, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	67, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	25, // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
 	42, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	43, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	45, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	45, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	47, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	29, // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
 	31, // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	65, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	66, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
 	31, // 27: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	65, // 28: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	66, // 28: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
 	33, // 29: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
 	36, // 30: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
-	64, // 31: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
-	65, // 32: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
-	64, // 33: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
+	65, // 31: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
+	66, // 32: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
+	65, // 33: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
 	39, // 34: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
 	40, // 35: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
-	46, // 36: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	65, // 37: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	48, // 36: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	66, // 37: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
 	24, // 38: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	44, // 39: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	65, // 40: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	65, // 41: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	24, // 42: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	25, // 43: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	47, // 44: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	54, // 45: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	64, // 46: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	64, // 47: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	64, // 48: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	50, // 49: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	64, // 50: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	64, // 51: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	50, // 52: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	52, // 53: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	51, // 54: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 55: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	53, // 56: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	57, // 57: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	55, // 58: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
-	56, // 59: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	64, // 60: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
-	60, // 61: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	60, // 62: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	65, // 63: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	65, // 64: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	65, // 65: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 66: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 67: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 68: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 69: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 70: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 71: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 72: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	22, // 73: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	35, // 74: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
-	32, // 75: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
-	38, // 76: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
-	48, // 77: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	58, // 78: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 79: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 80: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 81: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 82: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 83: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 84: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	21, // 85: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	30, // 86: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	37, // 87: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
-	34, // 88: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
-	41, // 89: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
-	49, // 90: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	59, // 91: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	79, // [79:92] is the sub-list for method output_type
-	66, // [66:79] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	43, // 39: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
+	44, // 40: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
+	46, // 41: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	66, // 42: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	66, // 43: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	24, // 44: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	25, // 45: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	49, // 46: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	56, // 47: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	65, // 48: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	65, // 49: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	65, // 50: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	52, // 51: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	65, // 52: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	65, // 53: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	52, // 54: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	54, // 55: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	53, // 56: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14, // 57: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	55, // 58: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	59, // 59: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	57, // 60: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
+	58, // 61: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
+	65, // 62: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	62, // 63: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	62, // 64: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	66, // 65: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	66, // 66: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	66, // 67: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 68: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 69: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 70: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 71: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 72: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 73: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 74: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	22, // 75: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	35, // 76: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
+	32, // 77: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	38, // 78: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
+	50, // 79: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	60, // 80: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 81: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 82: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 83: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 84: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 85: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 86: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	21, // 87: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	30, // 88: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	37, // 89: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
+	34, // 90: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	41, // 91: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
+	51, // 92: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	61, // 93: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	81, // [81:94] is the sub-list for method output_type
+	68, // [68:81] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -5212,13 +5323,14 @@ func file_shardsched_v1_scheduler_proto_init() {
 		return
 	}
 	file_shardsched_v1_query_proto_init()
+	file_shardsched_v1_scheduler_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
