@@ -24,10 +24,10 @@ import (
 // its end leaves the informer as if it were deleted.
 const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
 
-// Kinds are the kinds that a Source keeps, in the order of objects.Kinds: all but templates of claims, which the role
-// system:kube-scheduler does not allow to read.
+// Kinds are the kinds that a Source keeps, in the order of objects.Kinds: all but templates of claims and what fills pods in,
+// which the role system:kube-scheduler does not allow to read.
 func Kinds() []objects.Kind {
-	return slices.DeleteFunc(objects.Kinds(), func(k objects.Kind) bool { return k == objects.KindResourceClaimTemplate })
+	return slices.DeleteFunc(objects.Kinds(), func(k objects.Kind) bool { return k == objects.KindResourceClaimTemplate || k.FillsIn() })
 }
 
 // selectorOf is the field selector by which a kind is listed and watched.

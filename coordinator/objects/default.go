@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
@@ -59,6 +60,12 @@ func Default(obj Object) {
 		defaultResourceClaim(obj)
 	case *resourcev1.ResourceClaimTemplate:
 		defaultResourceClaimTemplate(obj)
+	case *schedulingv1.PriorityClass:
+		if obj.PreemptionPolicy == nil {
+			obj.PreemptionPolicy = new(v1.PreemptLowerPriority)
+		}
+	case *v1.LimitRange:
+		obj.Namespace = cmp.Or(obj.Namespace, v1.NamespaceDefault)
 	}
 }
 

@@ -1,12 +1,15 @@
 package objects
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -35,6 +38,9 @@ const (
 	KindResourceSlice         Kind = "ResourceSlice"
 	KindResourceClaim         Kind = "ResourceClaim"
 	KindResourceClaimTemplate Kind = "ResourceClaimTemplate"
+	KindPriorityClass         Kind = "PriorityClass"
+	KindLimitRange            Kind = "LimitRange"
+	KindRuntimeClass          Kind = "RuntimeClass"
 )
 
 // Kinds returns every kind, in the order in which they should be loaded: what others
@@ -46,6 +52,7 @@ func Kinds() []Kind {
 		KindPersistentVolume, KindPersistentVolumeClaim, KindCSIStorageCapacity, KindVolumeAttachment,
 		KindResourceClaimTemplate, KindResourceClaim,
 		KindService, KindReplicationController, KindReplicaSet, KindStatefulSet, KindPodDisruptionBudget,
+		KindPriorityClass, KindLimitRange, KindRuntimeClass,
 		KindPod,
 	}
 }
@@ -104,6 +111,13 @@ func (k Kind) traits() traits {
 		return traits{resource, "resourceclaims", "", inNamespace, func() Object { return new(resourcev1.ResourceClaim) }}
 	case KindResourceClaimTemplate:
 		return traits{resource, "resourceclaimtemplates", "", inNamespace, func() Object { return new(resourcev1.ResourceClaimTemplate) }}
+	case KindPriorityClass:
+		return traits{schedulingv1.SchemeGroupVersion, "priorityclasses", "pc", everywhere,
+			func() Object { return new(schedulingv1.PriorityClass) }}
+	case KindLimitRange:
+		return traits{core, "limitranges", "limits", inNamespace, func() Object { return new(v1.LimitRange) }}
+	case KindRuntimeClass:
+		return traits{nodev1.SchemeGroupVersion, "runtimeclasses", "", everywhere, func() Object { return new(nodev1.RuntimeClass) }}
 	}
 	return traits{}
 }
@@ -126,6 +140,12 @@ func (k Kind) Known() bool { return k.traits().make != nil }
 
 // GroupVersion is where the kind is served: v1, apps/v1, storage.k8s.io/v1.
 func (k Kind) GroupVersion() schema.GroupVersion { return k.traits().version }
+
+// FillsIn tells of the kinds that only say how pods are filled in as they are made. No scheduler reads them.
+func (k Kind) FillsIn() bool { return slices.Contains(FillIn(), k) }
+
+// FillIn returns the kinds that FillsIn tells of.
+func FillIn() []Kind { return []Kind{KindPriorityClass, KindLimitRange, KindRuntimeClass} }
 
 // OfDevices tells of the kinds of dynamic resource allocation. Not every API server has them.
 func (k Kind) OfDevices() bool { return k.GroupVersion().Group == resourcev1.GroupName }

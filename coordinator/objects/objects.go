@@ -5,8 +5,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,6 +96,12 @@ func KindOf(obj runtime.Object) Kind {
 		return KindResourceClaim
 	case *resourcev1.ResourceClaimTemplate:
 		return KindResourceClaimTemplate
+	case *schedulingv1.PriorityClass:
+		return KindPriorityClass
+	case *v1.LimitRange:
+		return KindLimitRange
+	case *nodev1.RuntimeClass:
+		return KindRuntimeClass
 	}
 	return ""
 }

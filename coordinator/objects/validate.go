@@ -3,8 +3,10 @@ package objects
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -60,6 +62,12 @@ func Validate(obj Object) field.ErrorList {
 		c.claimStatus(obj, field.NewPath("status"))
 	case *resourcev1.ResourceClaimTemplate:
 		c.claimTemplate(&obj.Spec, field.NewPath("spec"))
+	case *schedulingv1.PriorityClass:
+		c.priorityClass(obj)
+	case *v1.LimitRange:
+		c.limitRange(obj.Spec.Limits, field.NewPath("spec", "limits"))
+	case *nodev1.RuntimeClass:
+		c.runtimeClass(obj)
 	}
 	if kind := KindOf(obj); !kind.Known() {
 		c.add(field.NotSupported(field.NewPath("kind"), kind, Kinds()))

@@ -11,8 +11,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +61,7 @@ func newLocal() (kubernetes.Interface, *localInformers, error) {
 		&v1.PersistentVolume{}, &v1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{},
 		&storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{}, &policyv1.PodDisruptionBudget{},
 		&resourcev1.DeviceClass{}, &resourcev1.ResourceSlice{}, &resourcev1.ResourceClaim{}, &resourcev1.ResourceClaimTemplate{},
+		&schedulingv1.PriorityClass{}, &v1.LimitRange{}, &nodev1.RuntimeClass{},
 	} {
 		f := newFeed()
 		l.feeds[kindOf(example)] = f
@@ -121,6 +124,12 @@ func kindOf(obj any) string {
 		return string(objects.KindResourceClaim)
 	case *resourcev1.ResourceClaimTemplate:
 		return string(objects.KindResourceClaimTemplate)
+	case *schedulingv1.PriorityClass:
+		return string(objects.KindPriorityClass)
+	case *v1.LimitRange:
+		return string(objects.KindLimitRange)
+	case *nodev1.RuntimeClass:
+		return string(objects.KindRuntimeClass)
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -84,6 +85,7 @@ func (o *applyOptions) run(ctx context.Context, s Streams, cl *client.Client) er
 	in, err := readInput(s, inputRequest{
 		Paths: o.files, Namespace: o.namespace, SkipInvalid: o.skipInvalid, Apart: ownedUnless(o.noPrune),
 		Nodes: func() ([]*v1.Node, error) { return cl.Nodes(ctx) },
+		Kept:  func() ([]runtime.Object, error) { return keptFillIn(ctx, cl) },
 	})
 	if err != nil {
 		return err
@@ -98,6 +100,18 @@ func (o *applyOptions) run(ctx context.Context, s Streams, cl *client.Client) er
 	}
 	_, err = fmt.Fprintln(s.Out, a.count())
 	return err
+}
+
+// keptFillIn are the PriorityClasses, LimitRanges and RuntimeClasses that a coordinator keeps.
+func keptFillIn(ctx context.Context, cl *client.Client) (all []runtime.Object, err error) {
+	for _, kind := range objects.FillIn() {
+		found, _, err := cl.List(ctx, string(kind), "", "")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 // applier sends an input in chunks, pods last and nodes before them: who waits

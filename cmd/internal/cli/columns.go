@@ -6,8 +6,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,6 +72,16 @@ func columnsOf(kind objects.Kind) []column {
 		return claimColumns()
 	case objects.KindDeviceClass, objects.KindResourceSlice, objects.KindResourceClaim:
 		return deviceColumns(kind)
+	case objects.KindPriorityClass:
+		return []column{
+			show("VALUE", func(c *schedulingv1.PriorityClass) string { return fmt.Sprint(c.Value) }),
+			show("GLOBAL-DEFAULT", func(c *schedulingv1.PriorityClass) string { return fmt.Sprint(c.GlobalDefault) }),
+			show("PREEMPTION", func(c *schedulingv1.PriorityClass) string {
+				return or((*string)(c.PreemptionPolicy))
+			}),
+		}
+	case objects.KindRuntimeClass:
+		return []column{show("HANDLER", func(c *nodev1.RuntimeClass) string { return c.Handler })}
 	}
 	return storageColumns(kind)
 }

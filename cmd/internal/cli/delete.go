@@ -211,6 +211,7 @@ func (o *deleteOptions) fileRefs(ctx context.Context, s Streams, cl *client.Clie
 	in, err := readInput(s, inputRequest{
 		Paths: o.files, Namespace: o.namespace, SkipInvalid: o.skipInvalid, Apart: apartManifests,
 		Nodes: func() ([]*v1.Node, error) { return cl.Nodes(ctx) },
+		Kept:  func() ([]runtime.Object, error) { return keptFillIn(ctx, cl) },
 	})
 	if err != nil {
 		return nil, nil, err

@@ -48,6 +48,9 @@ type inputRequest struct {
 	// Nodes are the nodes that DaemonSets run on beside the input's own; asked for
 	// only where there is a DaemonSet. Nil: none.
 	Nodes func() ([]*v1.Node, error)
+	// Kept are the PriorityClasses, LimitRanges and RuntimeClasses that pods are filled in by beside the input's own; asked for only
+	// where there are pods, or what they are made of. Nil: none.
+	Kept func() ([]runtime.Object, error)
 	// First are objects of no file, which stand before those of the files, and From is where they are from.
 	First []runtime.Object
 	From  string
@@ -75,6 +78,11 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 	}
 	b := &inputBuilder{report: report, all: set.Objects, scalers: set.Autoscalers, pods: map[string]manifest.Object{},
 		kept: map[objects.Ref]bool{}, input: Input{Retained: map[objects.Ref]bool{}}}
+	if q.Kept != nil && b.makes() {
+		if b.fillIn, err = q.Kept(); err != nil {
+			return nil, err
+		}
+	}
 	b.look()
 	nodes := b.input.Nodes
 	if b.daemons && q.Nodes != nil {
@@ -149,6 +157,7 @@ type inputBuilder struct {
 	admission *workload.Admission
 	all       []manifest.Object
 	scalers   []manifest.Autoscaler
+	fillIn    []runtime.Object // kept beside the input's own
 	// later holds the objects that pods come from, pods and workloads, in the
 	// input's order.
 	later   []manifest.Object
@@ -159,7 +168,7 @@ type inputBuilder struct {
 
 // look sorts the input.
 func (b *inputBuilder) look() {
-	b.admission = workload.NewAdmission(b.values())
+	b.admission = workload.NewAdmission(append(b.keptBeside(), b.values()...))
 	for _, o := range b.all {
 		switch v := o.Value.(type) {
 		case *v1.Node:
@@ -179,6 +188,25 @@ func (b *inputBuilder) look() {
 			}
 		}
 	}
+}
+
+// makes tells whether anything comes of the input that is filled in by classes and ranges.
+func (b *inputBuilder) makes() bool {
+	return slices.ContainsFunc(b.all, func(o manifest.Object) bool {
+		kind := objects.KindOf(o.Value)
+		return kind == objects.KindPod || kind == objects.KindPersistentVolumeClaim || isWorkload(o.Value)
+	})
+}
+
+// keptBeside are the kept classes and ranges of which the input has none of its own.
+func (b *inputBuilder) keptBeside() []runtime.Object {
+	own := map[objects.Ref]bool{}
+	for _, o := range b.all {
+		if kind := objects.KindOf(o.Value); kind.FillsIn() {
+			own[objects.RefOf(o.Value.(objects.Object))] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(b.fillIn), func(obj runtime.Object) bool { return own[objects.RefOf(obj.(objects.Object))] })
 }
 
 // values are the objects of the input.
@@ -321,11 +349,8 @@ func checkObject(obj runtime.Object) field.ErrorList {
 	if ok {
 		objects.Default(kept)
 	}
-	switch {
-	case objects.KindOf(obj).Known() && !isWorkload(obj):
+	if !isWorkload(obj) {
 		return objects.Validate(kept)
-	case !isWorkload(obj):
-		return nil // what pods are filled in by
 	}
 	if errs := workload.Validate(obj); len(errs) > 0 {
 		return errs

@@ -6,8 +6,8 @@
 //	         folders, -  after JSON   opened     kinds that matter
 //
 // Accepted are the kinds that a coordinator keeps (Node, Pod, Namespace, Service,
-// PersistentVolumeClaim … see package objects), those that an API server fills pods in by (PriorityClass, LimitRange,
-// RuntimeClass), and the workloads Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job and CronJob, in
+// PersistentVolumeClaim, PriorityClass … see package objects), and the workloads Deployment, ReplicaSet,
+// ReplicationController, StatefulSet, DaemonSet, Job and CronJob, in
 // the version that an API server of 1.36 keeps, and Lists of them: Kinds has them all. Every other kind that
 // Kubernetes itself has (ConfigMap, Secret, CustomResourceDefinition …) has no
 // say in where a pod goes: it is skipped and counted. So are custom resources, which are those of a group that is none of

@@ -8,9 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	v1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -18,8 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// Kind is a kind that has a say in scheduling: what a coordinator keeps, what an API server fills pods in by, and what stands for
-// pods.
+// Kind is a kind that has a say in scheduling: what a coordinator keeps, and what stands for pods.
 type Kind struct {
 	schema.GroupVersionKind
 	// Plural is the kind's name in an API server's paths: nodes. Short is kubectl's: no; empty: it has none.
@@ -39,15 +35,9 @@ func Kinds() []Kind {
 				func() runtime.Object { return objects.New(k) }})
 		}
 	}
-	const everywhere, inNamespace = false, true
+	const inNamespace = true
 	apps, batch := appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
 	return append(all,
-		Kind{schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), "priorityclasses", "pc", everywhere,
-			func() runtime.Object { return new(schedulingv1.PriorityClass) }},
-		Kind{v1.SchemeGroupVersion.WithKind("LimitRange"), "limitranges", "limits", inNamespace,
-			func() runtime.Object { return new(v1.LimitRange) }},
-		Kind{nodev1.SchemeGroupVersion.WithKind("RuntimeClass"), "runtimeclasses", "", everywhere,
-			func() runtime.Object { return new(nodev1.RuntimeClass) }},
 		Kind{apps.WithKind("Deployment"), "deployments", "deploy", inNamespace, func() runtime.Object { return new(appsv1.Deployment) }},
 		Kind{apps.WithKind("DaemonSet"), "daemonsets", "ds", inNamespace, func() runtime.Object { return new(appsv1.DaemonSet) }},
 		Kind{batch.WithKind("Job"), "jobs", "", inNamespace, func() runtime.Object { return new(batchv1.Job) }},

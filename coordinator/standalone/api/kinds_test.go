@@ -33,6 +33,9 @@ func oneOfEach() map[objects.Kind]string {
 		objects.KindResourceSlice:         `"spec":{"driver":"d","allNodes":true,"pool":{"name":"a","generation":1,"resourceSliceCount":1}}`,
 		objects.KindResourceClaim:         `"spec":{"devices":{}}`,
 		objects.KindResourceClaimTemplate: `"spec":{"spec":{"devices":{}}}`,
+		objects.KindPriorityClass:         `"value":7`,
+		objects.KindLimitRange:            `"spec":{"limits":[{"type":"Container","max":{"cpu":"1"}}]}`,
+		objects.KindRuntimeClass:          `"handler":"h"`,
 	}
 	for kind, f := range fields {
 		fields[kind] = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"a"},%s}`, kind.GroupVersion(), kind, f)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,6 +54,20 @@ func TestApplyCreatesChangesAndLeavesAlone(t *testing.T) {
 	}
 	if a.Spec.SchedulerName != v1.DefaultSchedulerName || a.Status.Phase != v1.PodPending {
 		t.Errorf("defaults of pod a: got %q, %q", a.Spec.SchedulerName, a.Status.Phase)
+	}
+}
+
+// The value of a PriorityClass stays, as with an API server: pods have it already.
+func TestThePriorityOfAClassStays(t *testing.T) {
+	r := newRig(t)
+	class := func(value int32, description string) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: value, Description: description}
+	}
+	r.apply(t, class(7, ""))
+	r.apply(t, class(7, "told better"))
+	_, _, err := r.Apply(t.Context(), r.fence, []runtime.Object{class(8, "")}, false)
+	if _, ok := err.(*store.InvalidError); !ok || !strings.Contains(fmt.Sprint(err), "value: Forbidden: field is immutable") {
+		t.Errorf("another value: got %v, want an InvalidError", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -127,6 +128,11 @@ func inherit(obj, old objects.Object) (field.ErrorList, error) {
 	case *resourcev1.ResourceSlice:
 		if old, ok := old.(*resourcev1.ResourceSlice); ok {
 			return inheritSlice(obj, old), nil
+		}
+	case *schedulingv1.PriorityClass:
+		if old, ok := old.(*schedulingv1.PriorityClass); ok {
+			return append(unchanged(field.NewPath("value"), obj.Value, old.Value),
+				unchanged(field.NewPath("preemptionPolicy"), obj.PreemptionPolicy, old.PreemptionPolicy)...), nil
 		}
 	default:
 		if objects.KindOf(obj) == objects.KindOf(old) {

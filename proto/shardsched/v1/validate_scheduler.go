@@ -27,10 +27,10 @@ const (
 func scopeOf(kind string) scope {
 	switch kind {
 	case "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
-		"DeviceClass", "ResourceSlice":
+		"DeviceClass", "ResourceSlice", "PriorityClass", "RuntimeClass":
 		return everywhere
 	case "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PersistentVolumeClaim", "CSIStorageCapacity",
-		"PodDisruptionBudget", "ResourceClaim", "ResourceClaimTemplate":
+		"PodDisruptionBudget", "ResourceClaim", "ResourceClaimTemplate", "LimitRange":
 		return inNamespace
 	}
 	return unknownKind
