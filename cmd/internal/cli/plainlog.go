@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +10,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc/codes"
 	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/cmd/internal/serving"
 )
 
 // withPlainLog has what runs in ctx log for a person at a terminal, unless -v asks for klog's lines.
@@ -63,6 +67,10 @@ func (l *plainLog) WithValues(...any) logr.LogSink { return l }
 func (l *plainLog) WithName(string) logr.LogSink { return l }
 
 func (l *plainLog) write(message string, values []any) {
+	if message == serving.ChangeLogged {
+		l.out.line(l.now().Format(time.TimeOnly) + " " + strings.Map(printable, changeSentence(values)))
+		return
+	}
 	var b strings.Builder
 	b.WriteString(l.now().Format(time.TimeOnly) + " " + message)
 	between := ": "
@@ -76,6 +84,38 @@ func (l *plainLog) write(message string, values []any) {
 		between = ", "
 	}
 	l.out.line(b.String())
+}
+
+// changeSentence words a call that changes objects, such as "alice at 10.0.0.1:5000 applied 2 objects: Pod shop/a, Pod shop/b".
+func changeSentence(values []any) string {
+	of := func(name string) string {
+		for i := 0; i+1 < len(values); i += 2 {
+			if values[i] == name {
+				return fmt.Sprint(values[i+1])
+			}
+		}
+		return ""
+	}
+	did, tried := "applied", "to apply"
+	if strings.HasSuffix(of("call"), "/Delete") {
+		did, tried = "deleted", "to delete"
+	}
+	objects := of("objects") + " objects"
+	if of("objects") == "1" {
+		objects = "1 object"
+	}
+	text := cmp.Or(of("identity"), "A client without a certificate") + " at " + of("from") + " " + did + " " + objects
+	if outcome := of("outcome"); outcome != codes.OK.String() {
+		text = cmp.Or(of("identity"), "A client without a certificate") + " at " + of("from") + " asked " + tried + " " + objects +
+			", which has failed (" + outcome + ")"
+	}
+	if names := of("names"); names != "" {
+		text += ": " + names
+	}
+	if leftOut := of("leftOut"); leftOut != "0" {
+		text += ". Lines left out before: " + leftOut
+	}
+	return text
 }
 
 // printable replaces a control character.

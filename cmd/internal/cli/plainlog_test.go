@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/cmd/internal/serving"
 )
 
 func TestPlainLog(t *testing.T) {
@@ -41,5 +43,24 @@ func TestUpLogsPlainly(t *testing.T) {
 	klog.FromContext(ctx).Info("Worker left", "worker", "w-1")
 	if _, line, _ := strings.Cut(out.String(), " "); line != "Worker left: worker w-1\n" {
 		t.Errorf("got %q, want the time and a plain line", out.String())
+	}
+}
+
+// A call that changes objects is told in a sentence, with names that say how many more there are.
+func TestPlainLinesOfChanges(t *testing.T) {
+	for want, values := range map[string][]any{
+		"A client without a certificate at 127.0.0.1:5 applied 10 objects: Pod shop/a and 9 more": {
+			"identity", "", "from", "127.0.0.1:5", "call", "/x/Apply", "objects", 10, "names", "Pod shop/a and 9 more", "outcome", "OK", "leftOut", 0},
+		"alice at 127.0.0.1:5 deleted 1 object: Node n": {
+			"identity", "alice", "from", "127.0.0.1:5", "call", "/x/Delete", "objects", 1, "names", "Node n", "outcome", "OK", "leftOut", 0},
+		"alice at 127.0.0.1:5 asked to apply 2 objects, which has failed (InvalidArgument): Node a b. Lines left out before: 7": {
+			"identity", "alice", "from", "127.0.0.1:5", "call", "/x/Apply", "objects", 2, "names", "Node a\nb", "outcome", "InvalidArgument", "leftOut", 7},
+	} {
+		var out strings.Builder
+		log := logr.New(&plainLog{out: &lockedWriter{out: &out}, now: func() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC) }})
+		log.Info(serving.ChangeLogged, values...)
+		if got := out.String(); got != "15:04:05 "+want+"\n" {
+			t.Errorf("got  %swant %s", got, want)
+		}
 	}
 }

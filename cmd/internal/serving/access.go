@@ -98,6 +98,9 @@ func (a *access) refused(reason, message string, about ...any) {
 	}
 }
 
+// ChangeLogged is the message of the log for a call that changes something.
+const ChangeLogged = "A call to change objects"
+
 // change tells of a call that changes something, and of what became of it.
 func (a *access) change(who, from, call string, req any, err error) {
 	if a == nil || Verb(call) == "get" {
@@ -108,7 +111,7 @@ func (a *access) change(who, from, call string, req any, err error) {
 	}
 	if leftOut, tell := a.changeLines.next(a.clock.Now()); tell {
 		count, names := subjects(req)
-		a.log.Info("A call to change objects", "identity", who, "from", from, "call", call, "objects", count, "names", names,
+		a.log.Info(ChangeLogged, "identity", who, "from", from, "call", call, "objects", count, "names", names,
 			"outcome", status.Code(err).String(), "leftOut", leftOut)
 	}
 }
@@ -128,10 +131,19 @@ func subjects(req any) (count int, names string) {
 	}
 	var text strings.Builder
 	for _, r := range refs {
-		fmt.Fprintf(&text, "%.64s %.64s/%.256s ", r.GetKind(), r.GetNamespace(), r.GetName())
+		if fmt.Fprintf(&text, "%.64s ", r.GetKind()); r.GetNamespace() != "" {
+			fmt.Fprintf(&text, "%.64s/", r.GetNamespace())
+		}
+		fmt.Fprintf(&text, "%.256s, ", r.GetName())
 	}
-	names = strings.TrimSpace(text.String())
-	return count, names[:min(len(names), namedBytes)]
+	names = strings.TrimSuffix(text.String(), ", ")
+	if len(names) > namedBytes {
+		names = names[:namedBytes] + "…"
+	}
+	if more := count - len(refs); more > 0 && names != "" {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return count, names
 }
 
 // handshakePrefix begins what net/http logs of a handshake that failed.

@@ -111,9 +111,9 @@ func TestCallsAreTold(t *testing.T) {
 		reason        string // that is counted; empty: none
 	}{
 		{"a change", guarded, as("writer/w"), pb.SchedulerService_Apply_FullMethodName, apply,
-			`identity="spiffe://example.org/shardsched/c/writer/w" from="127.0.0.1:\d+" call="/shardsched.v1.SchedulerService/Apply" objects=2 names="Pod ns/p\s+/" outcome="Unimplemented"`, ""},
+			`identity="spiffe://example.org/shardsched/c/writer/w" from="127.0.0.1:\d+" call="/shardsched.v1.SchedulerService/Apply" objects=2 names="Pod ns/p,  " outcome="Unimplemented"`, ""},
 		{"a trial", guarded, as("writer"), pb.SchedulerService_Apply_FullMethodName, &pb.ApplyRequest{DryRun: true}, ``, ""},
-		{"long names", guarded, as("writer"), pb.SchedulerService_Delete_FullMethodName, &pb.DeleteRequest{Refs: refs}, `objects=9 names="Node /n{250}"`, ""},
+		{"long names", guarded, as("writer"), pb.SchedulerService_Delete_FullMethodName, &pb.DeleteRequest{Refs: refs}, `objects=9 names="Node n{251}… and 5 more"`, ""},
 		{"without TLS", plain, insecure.NewCredentials(), pb.SchedulerService_Apply_FullMethodName, apply, `identity="" from="127.0.0.1:\d+" .* objects=2`, ""},
 		{"a read", guarded, as("reader"), pb.SchedulerService_Explain_FullMethodName, &pb.ExplainRequest{}, ``, ""},
 		{"a write that is refused", guarded, as("reader"), pb.SchedulerService_Apply_FullMethodName, apply,
