@@ -60,7 +60,10 @@ them are those of nodes.
 A kind may be given as one (pod) or in kubectl's short form (no, po, ns, svc, rc,
 rs, sts, pv, pvc, sc), and with a name behind it: pod/NAME, or pod/NAMESPACE/NAME
 as apply prints it. Any field can be selected by, not only those that an API server
-knows. Objects come in pages of 500, and are printed as they come unless sorted.`,
+knows. A pod on a node is shown as Bound, but its phase stays Pending, for no kubelet
+starts it: --field-selector spec.nodeName= selects the pods that wait.
+
+Objects come in pages of 500, and are printed as they come unless sorted.`,
 		Example: `  shardsched get pods -A -o wide
   shardsched get nodes -w
   shardsched get pod web-1 -n shop -o yaml
