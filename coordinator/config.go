@@ -86,6 +86,11 @@ type SchedulerConfig struct {
 	// PodKept finds in the store the pods that the scheduler leaves alone, to explain that; nil: there is none of that name. It is asked off
 	// the loop. nil: PodNamed tells.
 	PodKept func(ctx context.Context, namespace, name string) (*v1.Pod, error)
+	// ReadPod reads a pod with all of its status, to explain how it came to its node; nil: objects have all of it. It is not called by
+	// the loop.
+	ReadPod func(ctx context.Context, namespace, name string) (*v1.Pod, error)
+	// Before names who led before; empty: nobody, as far as is known.
+	Before string
 	// OutOfTree are plugins besides the built-in ones; nil: there are none.
 	OutOfTree *outoftree.Config
 	// Tracer makes spans of attempts; nil: none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -37,6 +38,9 @@ func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.Ex
 		return nil, err
 	}
 	out, err := e.Answer()
+	if out.GetArrival() != nil && out.Arrival.Time == nil && s.cfg.ReadPod != nil {
+		s.readArrival(ctx, out, e.Pod())
+	}
 	if status.Code(err) != codes.NotFound || s.cfg.PodKept == nil || req.GetKind() != "" {
 		return out, err
 	}
@@ -47,6 +51,20 @@ func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.Ex
 		return observe.LeftAlone(pod, s.cfg.Profiles), nil
 	}
 	return nil, err
+}
+
+// arrivalPatience bounds how long an explanation waits for the API server to tell how a pod came to its node.
+const arrivalPatience = 2 * time.Second
+
+// readArrival asks the API server when a pod was put on its node: the leader's copy does not tell. An explanation does without where
+// the API server does not answer.
+func (s *Scheduler) readArrival(ctx context.Context, out *pb.ExplainResponse, pod types.NamespacedName) {
+	ctx, cancel := context.WithTimeout(ctx, arrivalPatience)
+	defer cancel()
+	p, err := s.cfg.ReadPod(ctx, pod.Namespace, pod.Name)
+	if err == nil && p.Spec.NodeName == out.Node {
+		observe.TellArrival(out.Arrival, p)
+	}
 }
 
 // ExplainNode tells what a node has left.
@@ -62,7 +80,7 @@ func (s *Scheduler) explainer() *observe.Explainer {
 	return &observe.Explainer{
 		Loop: forExplanations{s}, Placed: s.state, Pending: s.queue, Outside: s.intake.Outside(), Answers: s.answers,
 		Profiles: s.cfg.Profiles, History: s.history, Bugs: s.bugs, PodNamed: s.cfg.PodNamed,
-		Now: s.cfg.Now,
+		Now: s.cfg.Now, Since: s.since, Before: s.cfg.Before,
 	}
 }
 

@@ -1,12 +1,16 @@
 package coordinator
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
@@ -110,5 +114,67 @@ func TestPodsThatAreGoneAreExplained(t *testing.T) {
 		if err != nil || out.Gone == nil || out.Note != want || len(out.History) == 0 || out.Nodes != 0 {
 			t.Errorf("%s: got %v, %v; want it gone with its decisions, and %q", name, out, err, want)
 		}
+	}
+}
+
+// A pod that is pending in the place of one that was preempted says so; by which pod, and where, as long as that is remembered.
+func TestAPodThatWasMadeAgainIsExplained(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 1, Profiles: withPreemption()}, 0)
+	defer x.fanout.Close()
+	x.Load(&objects.Snapshot{Nodes: nodesOf("4", "a"), Pods: []*v1.Pod{build.Pod("low").CPU("4").Obj()}}, nil)
+	x.turn(t)
+	x.podSet(build.Pod("vip").CPU("4").Priority(10).Obj())
+	x.turn(t)
+	for name, want := range map[string]string{
+		"low":   "it was made again in place of the pod of its name that was preempted by pod default/vip, which has a higher priority, on node a",
+		"other": "it was made again in place of the pod of its name that was preempted by pod default/vip",
+	} {
+		again := build.Pod(name).UID("again-" + name).CPU("4").Obj()
+		again.Annotations = map[string]string{objects.PreemptedBy: "default/vip"}
+		x.podSet(again)
+		x.turn(t)
+		out, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: name})
+		if err != nil || !strings.Contains(out.GetNote(), want) {
+			t.Errorf("%s: got %q, %v; want %q in it", name, out.GetNote(), err, want)
+		}
+	}
+}
+
+// Of a pod that an earlier leader has placed, the explanation tells who and when, as the pod's condition or the API server does.
+func TestAPodOfAnEarlierLeaderIsExplained(t *testing.T) {
+	bound := metav1.NewTime(time.Unix(1000, 0))
+	told := func(name, message string) *v1.Pod {
+		p := build.Pod(name).Node("a").CPU("1").Obj()
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, Message: message, LastTransitionTime: bound}}
+		return p
+	}
+	asked := 0
+	x := newTrial(t, SchedulerConfig{Shards: 1, Before: "vm_b", ReadPod: func(_ context.Context, _, name string) (*v1.Pod, error) {
+		asked++
+		return told(name, ""), nil
+	}}, 0)
+	defer x.fanout.Close()
+	x.Load(&objects.Snapshot{Nodes: nodesOf("4", "a"), Pods: []*v1.Pod{told("signed", objects.DecidedBy("vm_a")), build.Pod("bare").Node("a").CPU("1").Obj(), build.Pod("own").CPU("1").Obj()}}, nil)
+	x.turn(t)
+	for name, want := range map[string]string{"signed": "vm_a", "bare": ""} {
+		out, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "bare" {
+			if out.Arrival.GetTime() != nil {
+				t.Fatalf("bare: got %v from the loop, want no time", out.Arrival)
+			}
+			x.readArrival(t.Context(), out, types.NamespacedName{Namespace: "default", Name: name})
+		}
+		if a := out.Arrival; a.GetDecidedBy() != want || !a.GetTime().AsTime().Equal(bound.Time) || a.GetLeaderBefore() != "vm_b" || a.GetLeadingSince() == nil {
+			t.Errorf("%s: got %v, want %q at %v after vm_b", name, a, want, bound)
+		}
+	}
+	if out, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: "own"}); err != nil || out.Node == "" || out.Arrival != nil {
+		t.Errorf("own: got %v, %v; want its decision alone", out.GetArrival(), err)
+	}
+	if asked != 1 {
+		t.Errorf("the API server was asked %d times, want once", asked)
 	}
 }

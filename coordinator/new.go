@@ -54,6 +54,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		preemptions: preemptions{gated: map[types.UID]struct{}{}, whyLeaving: map[types.UID]string{}},
 		batch:       batch{size: newBatchSize(cfg.BatchSize)},
 		history:     observe.NewHistory(),
+		since:       cfg.Now(),
 		failing:     map[types.UID]struct{}{},
 	}
 	if !free {

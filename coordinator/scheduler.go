@@ -95,6 +95,7 @@ type Scheduler struct {
 	metrics    *observe.Meters
 	bugs       *observe.Bugs
 	history    *observe.History
+	since      time.Time // when it was made: its leader began to lead
 	attemptLog observe.AttemptLog
 }
 

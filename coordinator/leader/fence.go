@@ -26,7 +26,12 @@ type Lease interface {
 type leases struct {
 	etcd *lease.Leadership
 	kube *kube.Lease // nil: there is none to hold
+	// holder is who held the Lease before, described; empty: nobody who was waited for.
+	holder string
 }
+
+// before names who led before: the holder of the Lease that was waited for, or the leader in etcd; empty: nobody, as far as is known.
+func (l leases) before() string { return cmp.Or(l.holder, l.etcd.Before().GetId()) }
 
 var _ lease.Fence = leases{}
 

@@ -139,6 +139,39 @@ func TestAProcessWhoseLeaseIsTakenEnds(t *testing.T) {
 	l.wantHolder("b")
 }
 
+// A leader that takes the Lease over names who held it, also a kube-scheduler.
+func TestALeaderNamesTheHolderBefore(t *testing.T) {
+	l := newLand(t, nodesOf("1000", "n1")...)
+	a := l.start("a")
+	a.waitLeading()
+	l.lease.Steal("upstream")
+	if err := a.waitEnd(); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("end of a: got %v, want %v", err, ErrLeaseLost)
+	}
+	b := l.start("b")
+	b.waitWords("kube-scheduler upstream holds kube-system/kube-scheduler; this coordinator stands by")
+	l.lease.Steal("")
+	b.waitLeading()
+	there := onePods("there", 1)
+	there[0].Spec.NodeName = "n1"
+	l.create(there...)
+	b.waitBefore(there[0], "kube-scheduler upstream")
+}
+
+// waitBefore waits until the leader explains a pod that it has not placed, and names who led before.
+func (p *process) waitBefore(pod *v1.Pod, want string) {
+	p.land.t.Helper()
+	for {
+		out, err := p.api.Explain(p.land.ctx, &pb.ExplainRequest{Namespace: pod.Namespace, Name: pod.Name})
+		if got := out.GetArrival().GetLeaderBefore(); got == want {
+			return
+		} else if p.land.ctx.Err() != nil || err == nil {
+			p.land.t.Fatalf("before %s: got %q, %v, want %q", p.id, got, err, want)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // waitWords waits until a process that does not lead says why in these words.
 func (p *process) waitWords(want string) {
 	p.land.t.Helper()

@@ -135,7 +135,7 @@ func (c *contender) oneTerm(ctx, base context.Context) (led bool, err error) {
 	}
 	log := klog.FromContext(base).WithValues("term", l.etcd.Term())
 	base = klog.NewContext(base, log)
-	log.Info("Became leader", "id", c.Record.GetId(), "after", cmp.Or(l.etcd.Before().GetId(), "nobody"))
+	log.Info("Became leader", "id", c.Record.GetId(), "after", cmp.Or(l.before(), "nobody"))
 	c.Fence.open(l)
 	defer c.Fence.close()
 	if l.kube != nil {
@@ -157,7 +157,7 @@ func (c *contender) campaign(ctx context.Context) (leases, error) {
 	if c.Lease == nil {
 		return l, nil
 	}
-	if l.kube, err = c.acquire(ctx, leadership); err != nil {
+	if l.kube, l.holder, err = c.acquire(ctx, leadership); err != nil {
 		err = cmp.Or(leadership.Check(), err)
 		resign(ctx, l)
 		return leases{}, err
@@ -167,7 +167,8 @@ func (c *contender) campaign(ctx context.Context) (leases, error) {
 
 // acquire waits for the Lease while etcd's is held: a coordinator that was just elected knows that the one before it
 // writes no more, and takes the Lease from it at once. It waits for any other holder like any kube-scheduler.
-func (c *contender) acquire(ctx context.Context, leadership *lease.Leadership) (*kube.Lease, error) {
+// holder is who held it before, of those that were waited for.
+func (c *contender) acquire(ctx context.Context, leadership *lease.Leadership) (held *kube.Lease, holder string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -179,15 +180,24 @@ func (c *contender) acquire(ctx context.Context, leadership *lease.Leadership) (
 	}()
 	group, err := lease.Group(ctx, c.Etcd, c.Scheduler.Cluster, c.Record.GetId())
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	cfg := *c.Lease
 	cfg.Identity = kube.HolderIdentity(c.Record.GetId(), group)
 	// Whoever of the group held the Lease before was deposed in etcd, as long as this one is not.
 	cfg.Ours = func(holder string) bool { return kube.IsOfGroup(holder, group) && leadership.Check() == nil }
-	cfg.StandsBy = func(lease, holder string) { c.API.StandBy(lease, kube.DescribeHolder(holder)) }
+	var waited atomic.Pointer[string] // the last holder that was waited for
+	cfg.StandsBy = func(lease, holder string) {
+		described := kube.DescribeHolder(holder)
+		waited.Store(&described)
+		c.API.StandBy(lease, described)
+	}
 	defer c.API.StandBy("", "")
-	return kube.AcquireLease(ctx, cfg)
+	held, err = kube.AcquireLease(ctx, cfg)
+	if last := waited.Load(); last != nil {
+		holder = *last
+	}
+	return held, holder, err
 }
 
 // lead runs the term's scheduler, and the sinks until it has ended.
@@ -283,11 +293,11 @@ func (c *contender) tell(s *coordinator.Scheduler) {
 func (c *contender) load(ctx context.Context, t *term) (s *coordinator.Scheduler, stop func(), err error) {
 	sc := &t.config
 	sc.Term, sc.Fence, sc.Fanout.Leads = t.etcd.Term(), t.Check, t.leads
-	sc.Log = klog.FromContext(ctx)
+	sc.Log, sc.Before = klog.FromContext(ctx), t.before()
 	if c.Registerer != nil {
 		sc.Registerer = c.Registerer(sc.Term)
 	}
-	t.store = store.New(c.Etcd, sc.Cluster, store.WithRegisterer(sc.Registerer))
+	t.store = store.New(c.Etcd, sc.Cluster, store.WithRegisterer(sc.Registerer), store.WithLeader(c.Record.GetId()))
 	sc.Journal = journal{t.store, t}
 	entries, err := c.Mode.prepare(ctx, t)
 	if err != nil {

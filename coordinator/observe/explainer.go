@@ -53,6 +53,9 @@ type Explainer struct {
 	History  *History
 	Bugs     *Bugs
 	Now      func() time.Time
+	// Since is when this leader began to lead, and Before names who led before; empty: nobody, as far as is known.
+	Since  time.Time
+	Before string
 	// PodNamed finds pods that are not this scheduler's; nil: they are not known.
 	PodNamed func(namespace, name string) *v1.Pod
 }
@@ -96,6 +99,11 @@ func (e *Explanation) Answer() (*pb.ExplainResponse, error) {
 	return e.out, e.err
 }
 
+// Pod names the pod that is explained.
+func (e *Explanation) Pod() types.NamespacedName {
+	return types.NamespacedName{Namespace: e.req.GetNamespace(), Name: e.req.GetName()}
+}
+
 // Waits tells whether the next step waits for counters that are not filled yet.
 func (e *Explanation) Waits() bool { return e.waits }
 
@@ -128,6 +136,8 @@ func (x *Explainer) Step(e *Explanation) (last bool) {
 	e.out = out
 	x.noteQuarantined(out, pod)
 	x.History.Tell(out, pod.UID)
+	x.tellArrival(out, pod)
+	x.noteRemade(out, pod)
 	prof := x.Profiles[pod.Spec.SchedulerName]
 	if prof == nil {
 		Note(out, notOurs(pod, x.Profiles))
@@ -234,6 +244,7 @@ func (x *Explainer) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse
 	}
 	out := LeftAlone(pod, x.Profiles)
 	x.History.Tell(out, pod.UID)
+	x.tellArrival(out, pod)
 	if notes := x.Outside.Notes(pod); x.Profiles[pod.Spec.SchedulerName] != nil && len(notes) > 0 {
 		out.Note = strings.Join(notes, "; ")
 	}

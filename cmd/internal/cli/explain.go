@@ -240,8 +240,7 @@ func standing(e *pb.ExplainResponse) string {
 		return fmt.Sprintf("is on %s: decision %d gave it score %d, %d of %d nodes were feasible", e.GetNode(), d.GetSeq(), d.GetScore(),
 			d.GetFeasible(), d.GetNodes())
 	case e.GetNode() != "":
-		return fmt.Sprintf("is on %s: not a decision of the present leader (an earlier one's, another scheduler's, or its kubelet's own)",
-			e.GetNode())
+		return fmt.Sprintf("is on %s%s", e.GetNode(), arrivalText(e.GetArrival()))
 	case e.GetQueue() != "":
 		attempts := fmt.Sprintf("%d attempts", e.GetAttempts())
 		if e.GetAttempts() == 1 {

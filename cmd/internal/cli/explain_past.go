@@ -154,3 +154,26 @@ func pluginScores(n *pb.ScoredNode) string {
 func clockTime(t *timestamppb.Timestamp) string {
 	return t.AsTime().UTC().Format(time.RFC3339)
 }
+
+// arrivalText tells how a pod came to its node for which the leader remembers no decision.
+func arrivalText(a *pb.Arrival) string {
+	since := ""
+	if a.GetTime() != nil {
+		since = " since " + clockTime(a.GetTime())
+	}
+	before := a.GetTime() != nil && a.GetLeadingSince() != nil && a.GetTime().AsTime().Before(a.GetLeadingSince().AsTime())
+	switch {
+	case a.GetDecidedBy() != "" && before:
+		return fmt.Sprintf("%s: decided by %s, which led before (that leader's memory is gone; the score is not known)", since, a.GetDecidedBy())
+	case a.GetDecidedBy() != "":
+		return fmt.Sprintf("%s: decided by %s (which does not remember it any more; the score is not known)", since, a.GetDecidedBy())
+	case before:
+		who := "an earlier leader's"
+		if a.GetLeaderBefore() != "" {
+			who += " (the last was " + a.GetLeaderBefore() + ")"
+		}
+		return fmt.Sprintf("%s, before the present leader led (since %s): %s decision, another scheduler's, or its kubelet's own", since,
+			clockTime(a.GetLeadingSince()), who)
+	}
+	return since + ": not a decision of the present leader (an earlier one's, another scheduler's, or its kubelet's own)"
+}

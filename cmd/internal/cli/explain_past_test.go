@@ -3,6 +3,9 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -51,4 +54,24 @@ func squeeze(text string) (out string) {
 		out += strings.Join(strings.Fields(line), " ") + "\n"
 	}
 	return out
+}
+
+// Where no decision is remembered, what the pod's object and the term tell is told.
+func TestHowAPodCameToItsNode(t *testing.T) {
+	at := func(second int64) *timestamppb.Timestamp { return timestamppb.New(time.Unix(second, 0)) }
+	for want, a := range map[string]*pb.Arrival{
+		": not a decision of the present leader (an earlier one's, another scheduler's, or its kubelet's own)": nil,
+		" since 1970-01-01T00:00:10Z: decided by vm_a, which led before (that leader's memory is gone; the score is not known)": {
+			Time: at(10), DecidedBy: "vm_a", LeadingSince: at(20), LeaderBefore: "vm_b"},
+		" since 1970-01-01T00:00:30Z: decided by vm_a (which does not remember it any more; the score is not known)": {
+			Time: at(30), DecidedBy: "vm_a", LeadingSince: at(20)},
+		" since 1970-01-01T00:00:10Z, before the present leader led (since 1970-01-01T00:00:20Z): an earlier leader's (the last was vm_b) decision, another scheduler's, or its kubelet's own": {
+			Time: at(10), LeadingSince: at(20), LeaderBefore: "vm_b"},
+		" since 1970-01-01T00:00:30Z: not a decision of the present leader (an earlier one's, another scheduler's, or its kubelet's own)": {
+			Time: at(30), LeadingSince: at(20)},
+	} {
+		if got := standing(&pb.ExplainResponse{Node: "n", Arrival: a}); got != "is on n"+want {
+			t.Errorf("got  %s\nwant is on n%s", got, want)
+		}
+	}
 }

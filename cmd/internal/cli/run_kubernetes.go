@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/server/healthz"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
@@ -261,6 +263,9 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	template.ClaimWriter, template.ClaimStatus = claims, claims
 	k.host(template.OutOfTree)
 	template.Registerer, template.PodNamed, template.Heartbeat = k.registry, k.source.PodNamed, &k.heartbeat
+	template.ReadPod = func(ctx context.Context, namespace, name string) (*v1.Pod, error) {
+		return k.clients.Reads.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
 	cfg := leader.Config{
 		Etcd: k.etcd, Record: record, LeaseTTL: lease.TTLWithin(election.LeaseDuration.Duration), Fence: k.fence, API: server,
 		Mode:      leader.Kubernetes{Source: k.source, DelayCacheUntilActive: k.config.DelayCacheUntilActive},

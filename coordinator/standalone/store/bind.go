@@ -70,7 +70,7 @@ func (s *Store) binding(b *objects.Binding, now metav1.Time) (write, error) {
 	}
 	bound := *b.Pod // shared but for what is set below
 	bound.Spec.NodeName = b.Node
-	bound.Status.Conditions = scheduled(b.Pod.Status.Conditions, now)
+	bound.Status.Conditions = scheduled(b.Pod.Status.Conditions, s.decidedBy, now)
 	bound.Status.NominatedNodeName = ""
 	if b.ClaimStatus != nil {
 		bound.Status.ExtendedResourceClaimStatus = b.ClaimStatus
@@ -86,15 +86,15 @@ func (s *Store) binding(b *objects.Binding, now metav1.Time) (write, error) {
 	return w, nil
 }
 
-// scheduled returns a copy of the conditions with PodScheduled true.
-func scheduled(before []v1.PodCondition, now metav1.Time) []v1.PodCondition {
+// scheduled returns a copy of the conditions with PodScheduled true, and who decided it.
+func scheduled(before []v1.PodCondition, by string, now metav1.Time) []v1.PodCondition {
 	after := make([]v1.PodCondition, 0, len(before)+1)
 	for _, c := range before {
 		if c.Type != v1.PodScheduled {
 			after = append(after, c)
 		}
 	}
-	return append(after, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: now})
+	return append(after, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, Message: by, LastTransitionTime: now})
 }
 
 // bindConflict tells what came before a binding; nil: it is there already.

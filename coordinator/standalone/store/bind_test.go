@@ -36,6 +36,9 @@ func TestABoundPodHasItsNodeItsConditionAndNoQueueEntry(t *testing.T) {
 	if c := got.Status.Conditions; len(c) != 2 || c[0].Type != "Mine" || c[1].Type != v1.PodScheduled || c[1].Status != v1.ConditionTrue || c[1].Reason != "" || !c[1].LastTransitionTime.Time.Equal(birth) {
 		t.Errorf("conditions: got %+v, want Mine and PodScheduled=True since %v", c, birth)
 	}
+	if at, by := objects.Arrival(got); by != "the-leader" || !at.Time.Equal(birth) {
+		t.Errorf("got it decided by %q at %v, want the-leader at %v", by, at, birth)
+	}
 	if entries, err := r.LoadEntries(t.Context()); err != nil || len(entries) != 0 {
 		t.Errorf("journal: got %v, %v, want none", entries, err)
 	}

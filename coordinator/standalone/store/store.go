@@ -26,6 +26,8 @@ type Store struct {
 	now     func() time.Time
 	uid     func() types.UID
 	metrics *metrics
+	// decidedBy is what the pods that are bound tell of who decided them; empty: nothing.
+	decidedBy string
 }
 
 // Option changes what New assumes.
@@ -35,6 +37,7 @@ type options struct {
 	now        func() time.Time
 	uid        func() types.UID
 	registerer prometheus.Registerer
+	leader     string
 }
 
 // WithClock sets the clock for creation and condition times; without it, time.Now.
@@ -46,13 +49,17 @@ func WithUIDs(next func() types.UID) Option { return func(o *options) { o.uid = 
 // WithRegisterer makes the store register its metrics.
 func WithRegisterer(r prometheus.Registerer) Option { return func(o *options) { o.registerer = r } }
 
+// WithLeader names the coordinator that binds pods.
+func WithLeader(id string) Option { return func(o *options) { o.leader = id } }
+
 // New returns the store of a cluster. It does not talk to etcd yet.
 func New(client *clientv3.Client, cluster string, opts ...Option) *Store {
 	o := options{now: time.Now, uid: func() types.UID { return types.UID(uuid.NewString()) }}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	return &Store{client: client, keys: keysOf(cluster), now: o.now, uid: o.uid, metrics: newMetrics(o.registerer)}
+	return &Store{client: client, keys: keysOf(cluster), now: o.now, uid: o.uid, metrics: newMetrics(o.registerer),
+		decidedBy: objects.DecidedBy(o.leader)}
 }
 
 // decode reads a stored object and gives it its resourceVersion.

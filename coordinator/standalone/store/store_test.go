@@ -78,7 +78,7 @@ func newRig(t testing.TB) *rig {
 	r.client = client
 	r.fence = newFence(t, client)
 	var uids atomic.Int64
-	r.Store = store.New(client, "test",
+	r.Store = store.New(client, "test", store.WithLeader("the-leader"),
 		store.WithClock(func() time.Time { return birth }),
 		store.WithUIDs(func() types.UID { return types.UID(fmt.Sprintf("uid-%d", uids.Add(1))) }))
 	return r
