@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -102,10 +103,14 @@ func (o *applyOptions) run(ctx context.Context, s Streams, cl *client.Client) er
 	return err
 }
 
-// keptFillIn are the PriorityClasses, LimitRanges and RuntimeClasses that a coordinator keeps.
+// keptFillIn are the PriorityClasses, LimitRanges and RuntimeClasses that a coordinator keeps. One of an older version does not know
+// the kinds, and keeps none.
 func keptFillIn(ctx context.Context, cl *client.Client) (all []runtime.Object, err error) {
 	for _, kind := range objects.FillIn() {
 		found, _, err := cl.List(ctx, string(kind), "", "")
+		if client.Code(err) == codes.InvalidArgument {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, err
 		}

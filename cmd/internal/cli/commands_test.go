@@ -34,7 +34,8 @@ type memory struct {
 	objects map[string]*pb.Object // by kind/namespace/name
 	applied map[string][]byte     // the same, as they were sent
 	applies int
-	failAt  int // the Apply that is refused; 0: none
+	failAt  int  // the Apply that is refused; 0: none
+	old     bool // it does not know the kinds that fill pods in
 	sizes   []int
 	notKept bool // an API server keeps the objects
 	// pendings is by how many pods the first group is larger in the n-th answer of ListPending; nil: by none.
@@ -108,6 +109,9 @@ func (m *memory) Delete(_ context.Context, q *pb.DeleteRequest) (*pb.DeleteRespo
 func (m *memory) ListObjects(_ context.Context, q *pb.ListObjectsRequest) (*pb.ListObjectsResponse, error) {
 	if err := m.refused(); err != nil {
 		return nil, err
+	}
+	if m.old && objects.Kind(q.GetKind()).FillsIn() {
+		return nil, status.Error(codes.InvalidArgument, "kind: expected a kind such as Node, Pod or Service")
 	}
 	answer := &pb.ListObjectsResponse{Revision: 1}
 	for _, k := range slices.Sorted(maps.Keys(m.objects)) {
@@ -424,6 +428,16 @@ func TestApplyInChunks(t *testing.T) {
 		"the 500 after them were not (apply again to go on): the store is full\nexit code 1\n"
 	if got := s.run(text.String(), "apply", "-q", "-f", "-"); got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A coordinator of an older version does not know the kinds that fill pods in: it keeps none.
+func TestApplyToAnOlderCoordinator(t *testing.T) {
+	s := newShell(t)
+	s.server.old = true
+	pod := "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"containers\":[{\"name\":\"a\"}]}}\n"
+	if got, want := s.run(pod, "apply", "-q", "-f", "-"), "1 created, 0 configured, 0 unchanged\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -74,7 +74,7 @@ func (c *Client) page(ctx context.Context, request *pb.ListObjectsRequest) (page
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list %ss: %w", request.GetKind(), err)
+		return nil, fmt.Errorf("list %s: %w", cmp.Or(objects.Kind(request.GetKind()).Plural(), request.GetKind()), err)
 	}
 	return page, nil
 }
