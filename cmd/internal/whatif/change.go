@@ -218,8 +218,8 @@ func (c *Cluster) check(x Change) error {
 	for _, obj := range x.Workloads {
 		if key := keyOf(obj); !slices.Contains(x.Delete, key) {
 			if field := c.immutable(obj); field != "" {
-				errs = append(errs, fmt.Errorf("%s: %s can't be changed: an API server refuses it; --delete %s/%s/%s has it made anew",
-					key, field, strings.ToLower(key.Kind), key.Namespace, key.Name))
+				errs = append(errs, fmt.Errorf("%s: %s can't be changed: an API server refuses it; deleted first (simulate: --delete %s/%s/%s), "+
+					"it is made anew", key, field, strings.ToLower(key.Kind), key.Namespace, key.Name))
 			}
 		}
 	}

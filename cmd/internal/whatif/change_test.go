@@ -194,7 +194,7 @@ func TestWhatOfAStatefulSetCanNotChange(t *testing.T) {
 		"<nil>":                             func(*appsv1.StatefulSet) {},
 		"spec.serviceName can't be changed": func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "other" },
 		"spec.volumeClaimTemplates can't be changed:": func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates[0].Name = "other" },
-		"spec.volumeClaimTemplates can't be changed: an API server refuses it; --delete statefulset/shop/web has it made anew": func(s *appsv1.StatefulSet) {
+		"spec.volumeClaimTemplates can't be changed: an API server refuses it; deleted first (simulate: --delete statefulset/shop/web), it is made anew": func(s *appsv1.StatefulSet) {
 			s.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("2Gi")
 		},
 	} {

@@ -53,7 +53,7 @@ func TestWhatAChangeDoesToAJob(t *testing.T) {
 		"the same":    {there, there, "Job shop/web   unchanged   4      4"},
 		"completions": {there, there + "  completions: 4\n", "spec.completions can't be changed"},
 		"mode":        {there + "  completions: 4\n", there + "  completions: 4\n  completionMode: Indexed\n", "spec.completionMode can't be changed"},
-		"template":    {there, strings.Replace(there, "a:1", "a:2", 1), "spec.template can't be changed: an API server refuses it; --delete job/shop/web has it made anew"},
+		"template":    {there, strings.Replace(there, "a:1", "a:2", 1), "spec.template can't be changed: an API server refuses it; deleted first (simulate: --delete job/shop/web), it is made anew"},
 		"another one": {there, strings.Replace(there, "a:1", "a:2", 1), "Job shop/web   new      4      4        0"},
 		"template, while suspended": {there + "  suspend: true\n", strings.Replace(there, "a:1", "a:2", 1),
 			"Job shop/web   scaled   0 -> 4   0 -> 4"},
