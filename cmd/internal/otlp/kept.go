@@ -137,12 +137,13 @@ func (k *Kept) without() string {
 	}
 	kept := "no trace is kept yet"
 	if whole > 0 {
-		kept = fmt.Sprintf("none of the %d traces that are kept, the oldest since %s", whole, oldest.GetStart().AsTime().Format(time.RFC3339))
+		kept = fmt.Sprintf("not among the traces that are kept (%d since %s", whole, oldest.GetStart().AsTime().Format(time.RFC3339))
+		for _, reason := range slices.Sorted(maps.Keys(why)) {
+			kept += fmt.Sprintf(", %d %s", why[reason], reason)
+		}
+		kept += ")"
 	}
-	for _, reason := range slices.Sorted(maps.Keys(why)) {
-		kept += fmt.Sprintf(", %d %s", why[reason], reason)
-	}
-	return fmt.Sprintf("%s: of attempts that were slow (--tracing-slow-threshold), that failed, or that were sampled "+
+	return fmt.Sprintf("%s: kept are attempts that were slow (--tracing-slow-threshold), that failed, or that were sampled "+
 		"(--tracing-sampling-rate-per-million), the last %d at the most", kept, keptTraces)
 }
 

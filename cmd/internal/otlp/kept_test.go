@@ -81,12 +81,12 @@ func TestTracesAreKeptWithoutACollector(t *testing.T) {
 		t.Errorf("got note %q beside traces, want none", got)
 	}
 	got := kept.List(&pb.ListTracesRequest{Namespace: "other"}).Note
-	want := "none of the 3 traces that are kept, the oldest since 1970-01-01T00:01:40Z, 3 failed: of attempts that were slow " +
+	want := "not among the traces that are kept (3 since 1970-01-01T00:01:40Z, 3 failed): kept are attempts that were slow " +
 		"(--tracing-slow-threshold), that failed, or that were sampled (--tracing-sampling-rate-per-million), the last 256 at the most"
 	if got != want {
 		t.Errorf("got note %q, want %q", got, want)
 	}
-	if got := NewKept().List(&pb.ListTracesRequest{}).Note; !strings.HasPrefix(got, "no trace is kept yet: of attempts") {
+	if got := NewKept().List(&pb.ListTracesRequest{}).Note; !strings.HasPrefix(got, "no trace is kept yet: kept are attempts") {
 		t.Errorf("got note %q", got)
 	}
 	if off := (*Kept)(nil).List(&pb.ListTracesRequest{}); off.Note == "" {
