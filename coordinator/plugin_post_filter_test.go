@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/internal/testkit/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // licences is a plugin that lets so many pods that are labelled as its own be in the cluster. It keeps
@@ -145,6 +146,17 @@ func TestAGuestIsToldWhoLeaves(t *testing.T) {
 			t.Errorf("calls about n: got\n\t%q, want\n\t%q", onN, want)
 		}
 		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
+		sum, err := x.Summary(x.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, point := range []string{"PreFilter", "Filter"} {
+			if !slices.ContainsFunc(sum.Plugins, func(p *pb.PluginLatency) bool {
+				return p.Plugin == l.Name() && p.ExtensionPoint == point && p.Latency.Count > 0
+			}) {
+				t.Errorf("got no time of %s at %s in the summary", l.Name(), point)
+			}
+		}
 	})
 }
 

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -47,7 +46,7 @@ type Meters struct {
 
 	preemptionAttempts, dryRuns, dryRunRows prometheus.Counter
 	preemptionVictims                       *metrics.Histogram
-	framework                               framework.Meter
+	framework                               *pluginCalls
 }
 
 // pluginAt is a plugin at an extension point.
@@ -68,7 +67,7 @@ func NewMeters(r prometheus.Registerer, term uint64) *Meters {
 	set.Gauge("shardsched_term").Set(float64(term))
 	return &Meters{
 		set:       set,
-		framework: framework.NewMeter(set),
+		framework: &pluginCalls{Meter: framework.NewMeter(set)},
 		tally:     tally{submitToBound: newLatency()},
 		profiles:  map[string]*profileMeters{},
 		queue:     newQueueMeter(set),
@@ -255,16 +254,15 @@ func (m *Meters) plugin(at pluginAt) *pluginMeter {
 
 // pluginLatencies lists the plugins by extension point, the costliest first.
 func (m *Meters) pluginLatencies() []*pb.PluginLatency {
-	point := func(at pluginAt) string { return scorer.ExtensionPointName(at.point) }
-	plugin := func(at pluginAt) string { return scorer.PluginName(at.plugin) }
-	keys := slices.SortedFunc(maps.Keys(m.plugins), func(a, b pluginAt) int {
-		return cmp.Or(cmp.Compare(point(a), point(b)), cmp.Compare(m.plugins[b].total, m.plugins[a].total),
-			cmp.Compare(plugin(a), plugin(b)))
-	})
-	out := make([]*pb.PluginLatency, 0, len(keys))
-	for _, k := range keys {
-		out = append(out, &pb.PluginLatency{Plugin: plugin(k), ExtensionPoint: point(k), Latency: m.plugins[k].quantiles()})
+	out := m.framework.latencies()
+	for k, p := range m.plugins {
+		out = append(out, &pb.PluginLatency{Plugin: scorer.PluginName(k.plugin), ExtensionPoint: scorer.ExtensionPointName(k.point),
+			Latency: p.quantiles()})
 	}
+	slices.SortFunc(out, func(a, b *pb.PluginLatency) int {
+		return cmp.Or(cmp.Compare(a.ExtensionPoint, b.ExtensionPoint),
+			cmp.Compare(b.Latency.Total.AsDuration(), a.Latency.Total.AsDuration()), cmp.Compare(a.Plugin, b.Plugin))
+	})
 	return out
 }
 

@@ -3853,7 +3853,8 @@ func (x *Quantiles) GetP99() *durationpb.Duration {
 }
 
 // PluginLatency is what one plugin cost at one extension point. A call is one
-// pass over the rows of one worker for one class.
+// pass over the rows of one worker for one class; of a plugin that is compiled
+// in, one call of its method.
 type PluginLatency struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Plugin         string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
