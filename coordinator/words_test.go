@@ -149,6 +149,10 @@ func lacks() map[string][]lack {
 				cause: "cpu: big enough, but full (asks cpu 1)", help: "more such nodes, pods that leave, or a higher priority", node: "cpu: short by 500m",
 			},
 			{
+				nodes: three[:1], present: []*v1.Pod{build.Pod("q").Node("a1").CPU("7500m").Obj()}, pod: neverPreempts(build.Pod("p").CPU("1").Obj()),
+				cause: "cpu: big enough, but full (asks cpu 1)", help: "more such nodes, or pods that leave", node: "cpu: short by 500m",
+			},
+			{
 				nodes: []*v1.Node{build.Node("a").CPU("2").Memory("8Gi").Obj(), build.Node("b").CPU("8").Memory("1Gi").Obj()},
 				pod:   build.Pod("p").CPU("4").Memory("4Gi").Obj(),
 				cause: "cpu, memory: too small even when empty (asks cpu 4, memory 4Gi)", help: "larger nodes, or smaller requests",
@@ -393,6 +397,11 @@ func whileVictimsAreTold(t *testing.T, x *lack) (causes []*pb.Cause, lacks []str
 		causes = out.Causes
 	})
 	return causes, nil
+}
+
+func neverPreempts(p *v1.Pod) *v1.Pod {
+	p.Spec.PreemptionPolicy = new(v1.PreemptNever)
+	return p
 }
 
 // onDisk gives a pod a disk that pods can't share.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/census"
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -75,7 +76,7 @@ func (x *explainer) tellCauses() {
 			Nodes: x.census, Cluster: x.q.Cluster,
 		}
 		for _, cause := range wanted(k.plugin, x.words.Of(k.plugin), &asked) {
-			cause.Nodes, cause.Preemption = c.nodes, preemption(x.out.GetDecision(), k.unresolvable)
+			cause.Nodes, cause.Preemption = c.nodes, preemption(x.out.GetDecision(), k.unresolvable, x.q.Profile)
 			x.out.Causes = addCause(x.out.Causes, cause)
 		}
 	}
@@ -112,11 +113,17 @@ const (
 )
 
 // preemption words whether pods that leave help, as far as the last decision tells.
-func preemption(last *pb.Decision, unresolvable bool) string {
+func preemption(last *pb.Decision, unresolvable bool, prof *compile.Profile) string {
 	message := last.GetMessage()
 	switch {
 	case unresolvable:
 		return "can't help"
+	case last.GetNode() != "":
+		return "not needed"
+	case !slices.Contains(prof.PostFilters(), rules.DefaultPreemption):
+		return "is off"
+	case last == nil:
+		return "not tried yet"
 	case last.GetNominated() != "":
 		return "helps on " + last.GetNominated()
 	case strings.Contains(message, saysIneligible):

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -48,18 +49,29 @@ func TestPodsAreOfTheirWorkload(t *testing.T) {
 }
 
 func TestPreemptionIsToldAsTheDecisionHasIt(t *testing.T) {
+	on, off := rules.DefaultProfile(v1.DefaultSchedulerName), rules.DefaultConfig(v1.DefaultSchedulerName)
+	off.PostFilters = nil
+	never, err := rules.NewProfile(off)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for want, d := range map[string]*pb.Decision{
-		"could help":  {Message: "0/2 nodes are available: 2 Insufficient cpu."},
-		"helps on n1": {Nominated: "n1"},
+		"not tried yet": nil,
+		"not needed":    {Node: "n1"},
+		"could help":    {Message: "0/2 nodes are available: 2 Insufficient cpu."},
+		"helps on n1":   {Nominated: "n1"},
 		"not eligible: preemptionPolicy=Never": {
 			Message: "0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",
 		},
 		"found no victims": {Message: "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."},
 	} {
-		if got := preemption(d, false); got != want {
+		if got := preemption(d, false, on); got != want {
 			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
-		if got := preemption(d, true); got != "can't help" {
+		if got := preemption(d, false, never); got != "is off" && d.GetNode() == "" {
+			t.Errorf("%v: got %q in a profile without DefaultPreemption", d, got)
+		}
+		if got := preemption(d, true, on); got != "can't help" {
 			t.Errorf("%v: got %q for what stays whichever pods leave", d, got)
 		}
 	}

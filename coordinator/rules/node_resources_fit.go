@@ -155,6 +155,9 @@ func fitWants(a *Asked) []Want {
 		detail = requestsText(names, requests)
 	}
 	w := Want{Help: "more such nodes, pods that leave, or a higher priority"}
+	if policy := a.Pod.Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
+		w.Help = "more such nodes, or pods that leave"
+	}
 	switch full := a.full(); {
 	case len(absent) > 0:
 		w = Want{Cause: "no node has " + listed(absent), Help: "nodes that have it"}

@@ -209,7 +209,7 @@ func (o *explainOptions) run(ctx context.Context, s Streams, cl *client.Client, 
 func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 	b := &strings.Builder{}
 	if e.GetWorkload() != "" {
-		fmt.Fprintf(b, "%s: %d pods, %d of them on no node; worst off is\n", e.GetWorkload(), e.GetWorkloadPods(), e.GetWorkloadPending())
+		fmt.Fprintf(b, "%s: %d pods, %d of them pending; worst off is\n", e.GetWorkload(), e.GetWorkloadPods(), e.GetWorkloadPending())
 	}
 	fmt.Fprintf(b, "Pod %s %s\n", pod, standing(e))
 	if d := e.GetDecision(); d.GetMessage() != "" && e.GetNode() == "" && e.GetGone() == nil {
