@@ -83,7 +83,7 @@ func TestExitCodesOfAWhatIf(t *testing.T) {
 		{[]string{"-f", folder + "new.yaml"}, exitPends, "made again, 1 placed and 1 pending"},
 		{[]string{"--explain", "shop/nobody"}, exitFailed, "--explain pod shop/nobody: there is none after the change\n"},
 		{[]string{"--explain", "shop/web"}, exitFailed, "did you mean --explain deployment/shop/web?"},
-		{[]string{"--explain", "deployment/shop/web"}, exitDone, "Deployment shop/web: 4 pods, 0 of them on no node; worst off is\nPod shop/web-"},
+		{[]string{"--explain", "deployment/shop/web"}, exitDone, "Deployment shop/web: 4 pods, 0 of them pending; worst off is\nPod shop/web-"},
 		{[]string{"--explain", "deploy/web", "-n", "shop"}, exitDone, "Deployment shop/web: 4 pods"},
 		{[]string{"--explain", "pod/shop/big"}, exitDone, "Pod shop/big is pending"},
 		{[]string{"--explain", "node/node-1"}, exitFailed, "--explain node/node-1: a pod or a workload can be explained here"},
