@@ -32,7 +32,7 @@ a      gpu.example.com   pool   gpu-1    <none>
 	if err != nil || text != want {
 		t.Errorf("got %v\n%swant\n%s", err, text, want)
 	}
-	if text, err := r.shardsched(t, "get", "resourceclaims", "--address", r.ours.Listen); err == nil || !strings.Contains(text, "use kubectl") {
+	if text, err := r.shardsched(t, "get", "resourceclaims", "--address", r.ours.Listen); err == nil || !strings.Contains(text, "kubectl get ") {
 		t.Errorf("get resourceclaims: want a refusal that names kubectl, got %v, %s", err, text)
 	}
 }

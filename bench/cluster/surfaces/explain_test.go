@@ -93,7 +93,7 @@ func (r *rig) explain(t *testing.T) {
 	})
 	t.Run("objects", func(t *testing.T) {
 		text, err := r.shardsched(t, "get", "pods", "--address", r.ours.Listen)
-		if err == nil || !strings.Contains(text, "use kubectl") {
+		if err == nil || !strings.Contains(text, "kubectl get ") {
 			t.Errorf("get pods: want a refusal that names kubectl, got %v, %s", err, text)
 		}
 	})
