@@ -196,7 +196,7 @@ func (r *rig) addsUp(t *testing.T, reader string) {
 	if got := r.mustRun(t, "top", "pods", "-o", "name", "--kubeconfig", reader); strings.Count(got.out, "\n") != pods {
 		t.Errorf("got %d pods in the namespace default, want %d", strings.Count(got.out, "\n"), pods)
 	}
-	offered := r.mustRun(t, "__complete", "explain", "--kubeconfig", reader, "-n", "shop", "deployment/")
+	offered := r.mustRun(t, "__complete", "explain", "--patience", "1m", "--kubeconfig", reader, "-n", "shop", "deployment/")
 	if want := "deployment/web\n"; !strings.HasPrefix(offered.out, want) {
 		t.Errorf("got completions %q, want %q", offered.out, want)
 	}

@@ -120,12 +120,12 @@ func TestTopAsksTheAPIServer(t *testing.T) {
 	}
 }
 
-// complete asks for what a shell would offer behind some words.
+// complete asks for what a shell would offer behind some words: a command and its arguments.
 func complete(t *testing.T, program string, env map[string]string, words ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
 	s := Streams{Out: &out, Err: &bytes.Buffer{}, Env: func(name string) string { return env[name] }, Program: program}
-	Main(t.Context(), append([]string{"__complete"}, words...), s, Runs{})
+	Main(t.Context(), append([]string{"__complete", words[0], "--patience", "1m"}, words[1:]...), s, Runs{})
 	var found []string
 	for line := range strings.Lines(out.String()) {
 		if line = strings.TrimSuffix(line, "\n"); !strings.HasPrefix(line, ":") {
@@ -165,26 +165,26 @@ spec:
 		env  map[string]string
 		want string
 	}{
-		"explain ":                                    {standalone, "pod node deployment replicaset statefulset daemonset job replicationcontroller"},
-		"explain node ":                               {standalone, "n1"},
-		"explain pod -n lab ":                         {standalone, "one"},
-		"explain deployment -n shop ":                 {standalone, "web"},
-		"explain -n shop deployment/":                 {standalone, "deployment/web"},
-		"explain node n1 ":                            {standalone, ""},
-		"explain pod one --node ":                     {standalone, "n1"},
-		"explain -n ":                                 {standalone, "lab shop"},
-		"pending -n ":                                 {standalone, "lab shop"},
-		"pending --by ":                               {standalone, "reason workload namespace"},
-		"trace -n lab ":                               {standalone, "one"},
-		"get pods -n lab ":                            {standalone, "one"},
-		"explain pod -n shop ":                        {keepsNone, "db-0 web-1 web-2"},
-		"explain statefulset -n shop ":                {keepsNone, "db"},
-		"pending --namespace ":                        {keepsNone, "lab shop"},
-		"explain pod --kubeconfig CONFIG -n shop ":    {nil, "a-1"},
-		"explain deploy --kubeconfig CONFIG -n shop ": {nil, "api web"},
-		"explain node --kubeconfig CONFIG ":           {nil, "n1 n2"},
-		"explain nothing ":                            {standalone, ""},
-		"explain pod --address nonsense ":             {nil, ""},
+		"explain ":                                       {standalone, "pod node deployment replicaset statefulset daemonset job replicationcontroller"},
+		"explain node ":                                  {standalone, "n1"},
+		"explain pod -n lab ":                            {standalone, "one"},
+		"explain deployment -n shop ":                    {standalone, "web"},
+		"explain -n shop deployment/":                    {standalone, "deployment/web"},
+		"explain node n1 ":                               {standalone, ""},
+		"explain pod one --node ":                        {standalone, "n1"},
+		"explain -n ":                                    {standalone, "lab shop"},
+		"pending -n ":                                    {standalone, "lab shop"},
+		"pending --by ":                                  {standalone, "reason workload namespace"},
+		"trace -n lab ":                                  {standalone, "one"},
+		"get pods -n lab ":                               {standalone, "one"},
+		"explain pod -n shop ":                           {keepsNone, "db-0 web-1 web-2"},
+		"explain statefulset -n shop ":                   {keepsNone, "db"},
+		"pending --namespace ":                           {keepsNone, "lab shop"},
+		"explain pod --kubeconfig CONFIG -n shop ":       {nil, "a-1"},
+		"explain deploy --kubeconfig CONFIG -n shop ":    {nil, "api web"},
+		"explain node --kubeconfig CONFIG ":              {nil, "n1 n2"},
+		"explain nothing ":                               {standalone, ""},
+		"explain pod --address nonsense --patience 1ms ": {nil, ""},
 	} {
 		words := strings.Split(strings.ReplaceAll(line, "CONFIG", config), " ")
 		if got := strings.Join(complete(t, "shardsched", x.env, words...), " "); got != x.want {

@@ -19,7 +19,7 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// completionPatience is how long somebody who presses the tabulator waits for an answer.
+// completionPatience is how long somebody who presses the tabulator waits for an answer, where no --patience is on the line.
 const completionPatience = time.Second
 
 // completedNames is of how many objects names are offered at the most.
@@ -91,7 +91,11 @@ func namesThere(ctx context.Context, s Streams, conn *connection, where scope, w
 	if kind == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	patience := completionPatience
+	if conn.flags.Changed("patience") {
+		patience = conn.patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	asked, err := conn.asksAPIServer(s)
 	if err != nil {
