@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,27 +35,27 @@ func checkStrategy(obj runtime.Object) field.ErrorList {
 
 // oneOf holds for a word that is one of those that there are; empty: the default.
 func oneOf[T ~string](word T, path *field.Path, words ...T) field.ErrorList {
-	if word == "" {
+	if word == "" || slices.Contains(words, word) {
 		return nil
-	}
-	for _, w := range words {
-		if word == w {
-			return nil
-		}
 	}
 	return field.ErrorList{field.NotSupported(path, word, words)}
 }
 
+// checkType checks the type of a strategy: rolling, or another, beside which nothing may be said of a rolling update.
+func checkType[T ~string](of T, rolls bool, path *field.Path, rolling, other T) field.ErrorList {
+	if rolls && of == other {
+		return field.ErrorList{field.Forbidden(path.Child("rollingUpdate"), "the type is "+string(other))}
+	}
+	return oneOf(of, path.Child("type"), rolling, other)
+}
+
 func checkDeployment(s *appsv1.DeploymentStrategy, path *field.Path) field.ErrorList {
-	errs := oneOf(s.Type, path.Child("type"), appsv1.RollingUpdateDeploymentStrategyType, appsv1.RecreateDeploymentStrategyType)
 	r := s.RollingUpdate
+	errs := checkType(s.Type, r != nil, path, appsv1.RollingUpdateDeploymentStrategyType, appsv1.RecreateDeploymentStrategyType)
 	if r == nil || len(errs) > 0 {
 		return errs
 	}
 	path = path.Child("rollingUpdate")
-	if s.Type == appsv1.RecreateDeploymentStrategyType {
-		return field.ErrorList{field.Forbidden(path, "the type is Recreate")}
-	}
 	errs = append(amount(r.MaxSurge, path.Child("maxSurge"), false), amount(r.MaxUnavailable, path.Child("maxUnavailable"), true)...)
 	if isZero(r.MaxSurge) && isZero(r.MaxUnavailable) {
 		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), r.MaxUnavailable.String(), "may not be 0 when maxSurge is 0"))
@@ -63,15 +64,12 @@ func checkDeployment(s *appsv1.DeploymentStrategy, path *field.Path) field.Error
 }
 
 func checkStatefulSet(s *appsv1.StatefulSetUpdateStrategy, path *field.Path) field.ErrorList {
-	errs := oneOf(s.Type, path.Child("type"), appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)
 	r := s.RollingUpdate
+	errs := checkType(s.Type, r != nil, path, appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)
 	if r == nil || len(errs) > 0 {
 		return errs
 	}
 	path = path.Child("rollingUpdate")
-	if s.Type == appsv1.OnDeleteStatefulSetStrategyType {
-		return field.ErrorList{field.Forbidden(path, "the type is OnDelete")}
-	}
 	return append(notNegative(r.Partition, path.Child("partition")), amount(r.MaxUnavailable, path.Child("maxUnavailable"), true)...)
 }
 
