@@ -177,11 +177,7 @@ func (c coordinatorSource) nodes(ctx context.Context, _ []string) ([]use, error)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]use, 0, len(nodes))
-	for _, n := range nodes {
-		all = append(all, requested.of(n))
-	}
-	return all, nil
+	return requested.ofAll(nodes), nil
 }
 
 func (c coordinatorSource) pods(ctx context.Context, namespace string, _ []string) ([]use, error) {
@@ -214,6 +210,15 @@ func (r requests) add(p *v1.Pod) {
 	}
 	add(sum, compile.Requests(p))
 	add(sum, v1.ResourceList{v1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)})
+}
+
+// ofAll is what is requested of each of some nodes.
+func (r requests) ofAll(nodes []*v1.Node) []use {
+	all := make([]use, 0, len(nodes))
+	for _, n := range nodes {
+		all = append(all, r.of(n))
+	}
+	return all
 }
 
 // of is what is requested of a node.

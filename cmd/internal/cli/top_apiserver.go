@@ -46,11 +46,7 @@ func (a *apiServerSource) nodes(ctx context.Context, names []string) ([]use, err
 			return nil, err
 		}
 	}
-	all := make([]use, 0, len(nodes))
-	for _, n := range nodes {
-		all = append(all, requested.of(n))
-	}
-	return all, nil
+	return requested.ofAll(nodes), nil
 }
 
 func (a *apiServerSource) pods(ctx context.Context, namespace string, names []string) (all []use, err error) {
