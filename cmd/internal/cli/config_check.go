@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	clientset "k8s.io/client-go/kubernetes"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
@@ -242,9 +243,6 @@ func differences(c *config.Config) []string {
 	return parts
 }
 
-// podsPage is how many pods a request asks for.
-const podsPage = 500
-
 // otherSchedulers tells of the pods of the cluster that name no profile of the configuration. The API server picks them out.
 func (o *configCheckOptions) otherSchedulers(ctx context.Context, c *config.Config) (string, error) {
 	access, err := o.access.rest()
@@ -259,22 +257,16 @@ func (o *configCheckOptions) otherSchedulers(ctx context.Context, c *config.Conf
 	for _, p := range c.Expanded() {
 		others = append(others, fields.OneTermNotEqualSelector("spec.schedulerName", *p.SchedulerName))
 	}
-	page := metav1.ListOptions{FieldSelector: fields.AndSelectors(others...).String(), Limit: podsPage}
 	all, waiting := map[string]int{}, map[string]int{}
-	for {
-		list, err := client.CoreV1().Pods(v1.NamespaceAll).List(ctx, page)
-		if err != nil {
-			return "", fmt.Errorf("list pods: %w", err)
+	asked := metav1.ListOptions{FieldSelector: fields.AndSelectors(others...).String()}
+	err = eachItem(ctx, client.CoreV1().Pods(v1.NamespaceAll).List, asked, func(obj runtime.Object) {
+		spec := &obj.(*v1.Pod).Spec
+		if all[spec.SchedulerName]++; spec.NodeName == "" {
+			waiting[spec.SchedulerName]++
 		}
-		for i := range list.Items {
-			name := list.Items[i].Spec.SchedulerName
-			if all[name]++; list.Items[i].Spec.NodeName == "" {
-				waiting[name]++
-			}
-		}
-		if page.Continue = list.Continue; page.Continue == "" {
-			break
-		}
+	})
+	if err != nil {
+		return "", fmt.Errorf("list pods: %w", err)
 	}
 	var lines []string
 	for name, n := range all {
