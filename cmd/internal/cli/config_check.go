@@ -69,9 +69,7 @@ command line can't be used.`,
 			return o.run(c.Context(), s.Out)
 		},
 	}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return notUsage(usagef("%w\nSee '%s --help'.", err, c.CommandPath()))
-	})
+	c.SetFlagErrorFunc(seeHelpFails)
 	fs := c.Flags()
 	fs.BoolVar(&o.reach, "reach-extenders", false, "see whether anything answers at the extenders' addresses, by a GET")
 	o.access.addFlags(fs, "whose pods are held against the profiles' names")

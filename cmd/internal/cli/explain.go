@@ -96,7 +96,7 @@ func explainsOne(c *cobra.Command, err error) error {
 			hint = ": explain is about what it names; get, top and pending list things"
 		}
 	}
-	return usagef("%w%s\nSee '%s --help'.", err, hint, c.CommandPath())
+	return seeHelp(c, fmt.Errorf("%w%s", err, hint))
 }
 
 func (o *explainOptions) parse() error {

@@ -104,9 +104,7 @@ What would happen if I applied this chart to that cluster?
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%w\nSee '%s --help'.", err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(seeHelp)
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run a scheduler:"},
 		&cobra.Group{ID: groupClient, Title: "Talk to one:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"})
@@ -153,7 +151,7 @@ func markUsage(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return usagef("%w\nSee '%s --help'.", err, c.CommandPath())
+				return seeHelp(c, err)
 			}
 			return nil
 		}
@@ -162,3 +160,11 @@ func markUsage(c *cobra.Command) {
 		markUsage(sub)
 	}
 }
+
+// seeHelp is an error in a command line, with how to get the command's help.
+func seeHelp(c *cobra.Command, err error) error {
+	return usagef("%w\nSee '%s --help'.", err, c.CommandPath())
+}
+
+// seeHelpFails is seeHelp with the exit code of a failure.
+func seeHelpFails(c *cobra.Command, err error) error { return notUsage(seeHelp(c, err)) }

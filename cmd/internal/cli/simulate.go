@@ -47,7 +47,7 @@ pods without a UID and a node are the change.`,
 		Args: cobra.ArbitraryArgs, // an error of Args has exit code 2
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := onlyFiles(c, args); err != nil {
-				return notUsage(usagef("%w\nSee '%s --help'.", err, c.CommandPath()))
+				return seeHelpFails(c, err)
 			}
 			if o.WriteConfigTo != "" {
 				return o.Configuration.write(c.OutOrStdout())
@@ -58,9 +58,7 @@ pods without a UID and a node are the change.`,
 			return run(c.Context(), o)
 		},
 	}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return notUsage(usagef("%w\nSee '%s --help'.", err, c.CommandPath()))
-	})
+	c.SetFlagErrorFunc(seeHelpFails)
 	fs := c.Flags()
 	o.Process.addFlags(fs, "")
 	o.Sharding.addFlags(fs, "workers", "workers to evaluate with; 0: the coordinator evaluates by itself. No decision depends on it", 2)
