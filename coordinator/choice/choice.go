@@ -36,7 +36,7 @@ type Try struct {
 
 // Reviews are what the reviewers made of the nodes in the attempt, for people. chosen is the pod's node; empty: it has none.
 func (t *Try) Reviews(chosen string) []*pb.Review {
-	return append(t.Plugins.Told(chosen), t.Extenders.Told(chosen)...)
+	return append(t.Plugins.ByReviewer(chosen), t.Extenders.ByReviewer(chosen)...)
 }
 
 // Ending is how an attempt ends short of a node.

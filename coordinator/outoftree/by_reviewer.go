@@ -12,9 +12,9 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Told is what the plugins made of the nodes in this attempt, for people: what each refused, and what it added to the score of the
+// ByReviewer is what the plugins made of the nodes in this attempt, for people: what each refused, and what it added to the score of the
 // chosen node; "": none is chosen. A plugin that did neither is left out.
-func (r *Review) Told(chosen string) []*pb.Review {
+func (r *Review) ByReviewer(chosen string) []*pb.Review {
 	if r == nil {
 		return nil
 	}

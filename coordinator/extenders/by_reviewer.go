@@ -29,9 +29,9 @@ func (q *question) reviews(said *extender.Answer) []*pb.Review {
 	return out
 }
 
-// Told is what the extenders made of the nodes that they were last asked about, for people: what each refused, and what it added to
+// ByReviewer is what the extenders made of the nodes that they were last asked about, for people: what each refused, and what it added to
 // the score of the chosen node; "": none is chosen. One that did neither is left out.
-func (r *Review) Told(chosen string) (out []*pb.Review) {
+func (r *Review) ByReviewer(chosen string) (out []*pb.Review) {
 	if !r.Answered() || r.said.from == nil {
 		return nil
 	}
