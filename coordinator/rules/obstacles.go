@@ -16,20 +16,24 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// remedies are what helps against each obstacle: by itself, and in a few words beside others.
-var remedies = [...]struct {
+// remedy is what helps against an obstacle: by itself, and in a few words beside others.
+type remedy struct {
 	against     census.Obstacles
 	help, short string
-}{
-	{census.Cordoned, "kubectl uncordon", "kubectl uncordon"},
-	{census.Tainted, "a toleration, or nodes without the taint", "a toleration"},
-	{census.Unmatched, "label a node, or change the pod's selector or affinity", "another selector or affinity"},
-	{census.Enforced, "label a node, or change the profile's addedAffinity", "another addedAffinity of the profile"},
-	{census.Small, "larger nodes, or smaller requests", "smaller requests"},
 }
 
-// help is what would help a pod on the nodes that an obstacle keeps it off: that takes what helps against all obstacles of such a
-// node. Of the nodes those with the fewest count; "": nodes without this obstacle have fewer.
+func remedies() []remedy {
+	return []remedy{
+		{census.Cordoned, "kubectl uncordon", "kubectl uncordon"},
+		{census.Tainted, "a toleration, or nodes without the taint", "a toleration"},
+		{census.Unmatched, "label a node, or change the pod's selector or affinity", "another selector or affinity"},
+		{census.Enforced, "label a node, or change the profile's addedAffinity", "another addedAffinity of the profile"},
+		{census.Small, "larger nodes, or smaller requests", "smaller requests"},
+	}
+}
+
+// help is what would help a pod on the nodes that an obstacle keeps it off. It has to help against all obstacles of such a node; of these
+// nodes those count that have the fewest obstacles. "": nodes without this obstacle have fewer.
 func (a *Asked) help(o census.Obstacles) string {
 	all := o
 	d := a.demand()
@@ -40,7 +44,7 @@ func (a *Asked) help(o census.Obstacles) string {
 		all = set
 	}
 	var words []string
-	for _, r := range remedies {
+	for _, r := range remedies() {
 		switch {
 		case all == r.against:
 			return r.help
@@ -97,7 +101,7 @@ func demanded(p *v1.Pod, prof *compile.Profile) v1.ResourceList {
 
 // obstacles tells what keeps a pod off a node, as the filters of its profile have it, but for the node's size.
 func obstacles(p *v1.Pod, prof *compile.Profile) func(*v1.Node) census.Obstacles {
-	uncordoned := !prof.FiltersBy(pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE) || queue.Tolerates(p, &cordon)
+	uncordoned := !prof.FiltersBy(pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE) || toleratesCordon(p)
 	tolerates := !prof.FiltersBy(pb.Plugin_PLUGIN_TAINT_TOLERATION)
 	matches := !prof.FiltersBy(pb.Plugin_PLUGIN_NODE_AFFINITY)
 	required := nodeaffinity.GetRequiredNodeAffinity(p)
@@ -107,7 +111,7 @@ func obstacles(p *v1.Pod, prof *compile.Profile) func(*v1.Node) census.Obstacles
 			o |= census.Cordoned
 		}
 		if !tolerates && slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool {
-			return keepsOff(p, &t) && !(cordoned && t.Key == cordon.Key) // this taint goes with the cordon
+			return keepsOff(p, &t) && !(cordoned && t.Key == v1.TaintNodeUnschedulable) // this taint goes with the cordon
 		}) {
 			o |= census.Tainted
 		}
@@ -124,5 +128,7 @@ func obstacles(p *v1.Pod, prof *compile.Profile) func(*v1.Node) census.Obstacles
 	}
 }
 
-// cordon is the taint of cordoned nodes.
-var cordon = v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
+// toleratesCordon tells whether a pod may be on cordoned nodes: it tolerates their taint.
+func toleratesCordon(p *v1.Pod) bool {
+	return queue.Tolerates(p, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+}

@@ -52,7 +52,7 @@ func taintWords() *Words {
 		},
 		Wants: func(a *Asked) []Want {
 			var causes, counts []string
-			cordoned := a.Profile.FiltersBy(pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE) && !queue.Tolerates(a.Pod, &cordon)
+			cordoned := a.Profile.FiltersBy(pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE) && !toleratesCordon(a.Pod)
 			for _, t := range a.Nodes.Taints() {
 				n := t.Nodes
 				if cordoned { // the cordon keeps the pod off before the taint does

@@ -77,18 +77,18 @@ name, pods, oldest, example, causes). -o name prints the workloads for explain.`
 	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with each that differs")
 	o.connection.addFlags(fs)
 	completeNamespaces(c, s, &o.connection)
-	completeWords(c, "by", pendingRows...)
+	completeWords(c, "by", pendingRows()...)
 	return c
 }
 
 // pendingRows are what a row of the table can be of.
-var pendingRows = []string{"reason", "workload", "namespace"}
+func pendingRows() []string { return []string{"reason", "workload", "namespace"} }
 
 func (o *pendingOptions) validate(by bool) error {
 	if err := o.listing.parse(); err != nil {
 		return err
 	}
-	if err := oneOf("by", o.by, pendingRows...); err != nil {
+	if err := oneOf("by", o.by, pendingRows()...); err != nil {
 		return err
 	}
 	switch {
