@@ -299,14 +299,14 @@ func (u *upgrade) profile(path string, p map[string]any) {
 	}
 }
 
-// keep leaves in a list of a set the plugins that keep says.
-func keep(set map[string]any, list string, keep func(i int, name string, e map[string]any) bool) {
+// keep leaves in a list of a set the plugins that stay.
+func keep(set map[string]any, list string, stays func(i int, name string, e map[string]any) bool) {
 	var left []any
 	of, _ := set[list].([]any)
 	for i, e := range of {
 		m, _ := e.(map[string]any)
 		name, _ := m["name"].(string)
-		if keep(i, name, m) {
+		if stays(i, name, m) {
 			left = append(left, e)
 		}
 	}
@@ -450,7 +450,6 @@ func (u *upgrade) strategyOf(path, name string, args, strategy map[string]any) {
 			strategy["requestedToCapacityRatio"] = map[string]any{"shape": args[key]}
 		default:
 			u.found.at(path+"."+key, fmt.Sprintf("unknown field of %sArgs", name))
-			continue
 		}
 	}
 	u.note(path, "moved to %s's scoringStrategy", rules.NodeResourcesFit)

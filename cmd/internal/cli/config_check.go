@@ -96,7 +96,7 @@ func (o *configCheckOptions) run(ctx context.Context, out io.Writer) error {
 	}
 	var b strings.Builder
 	for _, p := range c.Expanded() {
-		profileComes(&b, p, c)
+		writeProfile(&b, p, c)
 	}
 	paragraph(&b, "No effect:", c.NoEffectInKubernetes())
 	extenders, reached := o.extenders(ctx, into.Extenders)
@@ -125,8 +125,8 @@ func paragraph(b *strings.Builder, title string, lines []string) {
 	}
 }
 
-// profileComes tells which plugins of a profile run at some point, with the weights of those that score.
-func profileComes(b *strings.Builder, p configv1.KubeSchedulerProfile, c *config.Config) {
+// writeProfile tells which plugins of a profile run at some point, with the weights of those that score.
+func writeProfile(b *strings.Builder, p configv1.KubeSchedulerProfile, c *config.Config) {
 	var evaluated, not, compiled []string
 	for _, r := range rules.All() {
 		runs, weight := false, ""

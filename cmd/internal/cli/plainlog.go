@@ -104,10 +104,11 @@ func changeSentence(values []any) string {
 	if of("objects") == "1" {
 		objects = "1 object"
 	}
-	text := cmp.Or(of("identity"), "A client without a certificate") + " at " + of("from") + " " + did + " " + objects
-	if outcome := of("outcome"); outcome != codes.OK.String() {
-		text = cmp.Or(of("identity"), "A client without a certificate") + " at " + of("from") + " asked " + tried + " " + objects +
-			", which has failed (" + outcome + ")"
+	text := cmp.Or(of("identity"), "A client without a certificate") + " at " + of("from")
+	if outcome := of("outcome"); outcome == codes.OK.String() {
+		text += " " + did + " " + objects
+	} else {
+		text += " asked " + tried + " " + objects + ", which has failed (" + outcome + ")"
 	}
 	if names := of("names"); names != "" {
 		text += ": " + names
