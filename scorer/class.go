@@ -317,7 +317,7 @@ func (c *Class) Unnarrowed() *Class {
 	return wide
 }
 
-// copied is a class to be changed: it shares nothing with others that is not read alone.
+// copied is a copy that may be changed: what it still shares with the class is only read.
 func (c *Class) copied() *Class {
 	out, own := *c, *c.shared
 	out.shared = &own

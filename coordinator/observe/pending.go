@@ -236,8 +236,8 @@ type spoken struct {
 	nodes, refused uint32
 }
 
-// causesOf words reasons that some plugins have given: the one of most nodes first. What nobody's words tell is told of the plugins
-// that the words of no other reason are of.
+// causesOf words reasons that some plugins have given: the one of most nodes first. A reason that no plugin has words for is put down to
+// the plugins that gave none of the other reasons.
 func causesOf(d rules.Dictionary, reasons []countedReason, plugins []string, asked *rules.Asked) (out []*pb.Cause) {
 	var list []*spoken
 	silent := slices.Clone(plugins)
@@ -252,7 +252,7 @@ func causesOf(d rules.Dictionary, reasons []countedReason, plugins []string, ask
 		s := list[at]
 		s.reasons, s.nodes, s.refused = append(s.reasons, r.text), max(s.nodes, r.nodes), s.refused+r.nodes
 	}
-	// Others always give reasons of which their words know the beginnings.
+	// A built-in plugin has words for all of its reasons, but CELFilter, whose expressions have messages of their own.
 	silent = slices.DeleteFunc(silent, func(name string) bool { return d[name] != nil && name != rules.CELFilter })
 	untold := len(silent) > 0 && !slices.Contains(silent, rules.CELFilter) || len(reasons) == 0
 	for _, s := range list {
@@ -270,7 +270,7 @@ func causesOf(d rules.Dictionary, reasons []countedReason, plugins []string, ask
 	return out
 }
 
-// causes words the reasons. silent are the plugins that may have given those that nobody's words tell.
+// causes words the reasons. silent are the plugins that may have given those that no plugin has words for.
 func (s *spoken) causes(d rules.Dictionary, silent []string, asked *rules.Asked) []*pb.Cause {
 	if s.words == nil && len(silent) == 1 {
 		s.words, s.plugin = d[silent[0]], silent[0]

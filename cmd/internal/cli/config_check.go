@@ -24,7 +24,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
-// errDeparts says that pods are not scheduled as kube-scheduler would by the same file.
+// errDeparts ends config check with exitDeparts: by the same file kube-scheduler decides otherwise, or an extender is not reached.
 var errDeparts = errors.New("decisions differ from kube-scheduler's")
 
 func newConfigCommand(s Streams, plugins framework.Registry) *cobra.Command {

@@ -125,8 +125,9 @@ func subjectOf(resource string) eventSubject {
 	return eventSubject{resource: resource, thing: resource}
 }
 
-// repeatsEvent tells whether an event of pods is one that can't be, beside another that can: who waits for changes of any pod waits for
-// pods that are placed and that go, and for the pending pod itself to get what only its own scheduling needs.
+// repeatsEvent tells whether an event is to be left out, for it stands beside the same event of other pods. A plugin that waits for any
+// pod has each event twice, of pods on nodes and of pending ones. Only pods on nodes come and go to any effect; only the pending pod
+// itself gets a toleration or a claim, or loses its gates.
 func repeatsEvent(events []string, e string) bool {
 	resource, action, _ := strings.Cut(e, " ")
 	switch action {
