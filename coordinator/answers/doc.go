@@ -47,7 +47,8 @@
 //   - A nominee ([Nominee]) is the pods that are nominated to a row and come before the pod that is being decided. A row
 //     is vetoed for a pod if it refuses the pod together with its nominee.
 //
-//   - A reviewer is an out-of-tree plugin or an extender that looks at feasible rows.
+//   - A reviewer is an out-of-tree plugin or an extender that looks at feasible rows. Its [Refusals] are the nodes that it has
+//     refused, counted by reason, to be told to people.
 //
 //   - A choice is vouched for if the own tables agree with the worker that has named its row.
 //

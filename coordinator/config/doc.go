@@ -28,6 +28,9 @@
 // Plugins that upstream has and this version does not evaluate are known here, with their
 // arguments: they are accepted, and NotEvaluated names those in use. Fields that are accepted
 // and change nothing are named by NoEffect. Nothing is dropped without one or the other.
+// Departures names, of both, those by which kube-scheduler decides otherwise.
+//
+// Older versions are refused, as upstream refuses them. Upgrade makes v1 of them, by which pods are scheduled as before.
 //
 // Differs from upstream:
 //   - a negative weight is refused as such (upstream lets it subtract, or takes it for an

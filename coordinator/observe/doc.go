@@ -30,6 +30,7 @@
 //	turn        one pass of the loop: a part of its inbox, then a batch
 //	attempt     one try to place a pod
 //	decision    the end of an attempt: a node, victims, or a refusal
+//	arrival     how a pod came to its node, where no decision for that node is remembered
 //	unplaced    an attempt that ended without a node
 //	read        a question about the loop's state: an explanation, a summary, a dump
 //	step        the bounded part of a read that one turn does

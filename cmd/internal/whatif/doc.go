@@ -26,6 +26,7 @@
 //	step        one move of each workload's controller: a rolling update makes or deletes some pods and then waits for the scheduler
 //	ready       a pod that is on a node, unless the dump says that it is not ready
 //	lost        a pod that left against its workload's will: preempted, evicted, or gone with its node. Its workload makes another
+//	turn        when a workload makes up for lost pods: a ReplicaSet first, a StatefulSet once they have stopped, a Job after its backoff
 //	stuck       a rollout that is not over, and that no step takes further
 //
 // Pods are ready as soon as they are on a node, and gone as soon as they are deleted. Time does not pass: no probe fails, no

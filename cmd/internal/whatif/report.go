@@ -378,7 +378,7 @@ func (c *Cluster) workload(key Key, pods []*pod, after *mark) Workload {
 	return w
 }
 
-// waits is why a controller makes no other pod; empty: it is known, or there is no reason.
+// waits is why a controller makes no other pod; empty: nothing keeps it from making one.
 func waits(x controller) string {
 	switch x := x.(type) {
 	case *statefulSet:
