@@ -122,7 +122,7 @@ type Cluster struct {
 	workloads map[Key]controller
 	tops      map[Key]Key // from a ReplicaSet to its Deployment
 	dirty     map[Key]bool
-	late      map[Key]turn // those that make up for lost pods after others
+	turnOf    map[Key]turn // of workloads that have lost pods; others have the first
 	fillIn    func(*v1.Pod)
 	now       time.Time
 	made      int // pods, those of the input included: there
@@ -155,7 +155,7 @@ func New(in Input) *Cluster {
 		nodes: map[string]*v1.Node{}, pods: map[types.UID]*pod{}, names: map[string]*pod{}, owned: map[Key][]*pod{},
 		placed:  map[string]map[*pod]bool{},
 		objects: map[objects.Ref]objects.Object{}, workloads: map[Key]controller{}, tops: map[Key]Key{}, dirty: map[Key]bool{},
-		late:   map[Key]turn{},
+		turnOf: map[Key]turn{},
 		fillIn: in.Admit, now: in.Now, scalers: in.Autoscalers, templates: map[objects.Ref]*resourcev1.ResourceClaimTemplate{},
 		change: changed{mine: map[Key]string{}}, broken: map[objects.Ref]int{}, words: map[Key][]Reason{},
 		served: []string{v1.DefaultSchedulerName},
@@ -352,10 +352,10 @@ func (c *Cluster) sync() (busy bool) {
 	keys := slices.SortedFunc(maps.Keys(c.dirty), compareKeys)
 	for now := whileStopping; now < turns; now++ {
 		for _, key := range keys {
-			if c.late[key] != now {
+			if c.turnOf[key] != now {
 				continue
 			}
-			delete(c.late, key)
+			delete(c.turnOf, key)
 			if w := c.workloads[key]; w != nil && w.sync(c) {
 				busy = true
 			} else {
@@ -494,9 +494,9 @@ func (c *Cluster) lose(p *pod) {
 	c.dirty[key] = true
 	switch p.owner.Kind {
 	case "StatefulSet":
-		c.late[key] = onceStopped
+		c.turnOf[key] = onceStopped
 	case "Job":
-		c.late[key] = afterBackoff
+		c.turnOf[key] = afterBackoff
 	}
 }
 
