@@ -4711,7 +4711,7 @@ func (x *NotLeader) GetHolder() string {
 	return ""
 }
 
-// NotKept is the detail of a refusal of what is about objects: a Kubernetes API server keeps them.
+// NotKept is the detail of a refused call about objects: a Kubernetes API server keeps them, and no coordinator.
 type NotKept struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
