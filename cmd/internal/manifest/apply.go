@@ -11,9 +11,11 @@ import (
 )
 
 // applies tells whether an object is a manifest that is meant for what a cluster has already under its name: the cluster's own has a
-// UID, a manifest has none. Nodes and pods are not applied: a second one of these is taken for a slip of the pen.
+// UID, a manifest has none, or that of the cluster's in another file, as what kubectl get writes has once it is edited. Nodes and pods
+// are not applied: a second one of these is taken for a slip of the pen.
 func applies(obj, there Object) bool {
-	return obj.Kind != "Node" && obj.Kind != "Pod" && uid(there.Value) != "" && uid(obj.Value) == ""
+	mine, its := uid(obj.Value), uid(there.Value)
+	return obj.Kind != "Node" && obj.Kind != "Pod" && its != "" && (mine == "" || mine == its && obj.doc.file != there.doc.file)
 }
 
 func uid(obj runtime.Object) string { return string(obj.(metav1.Object).GetUID()) }

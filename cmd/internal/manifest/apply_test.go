@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -77,6 +78,29 @@ spec: {accessModes: [ReadWriteOnce], capacity: {storage: 2Gi}, hostPath: {path: 
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("applied (-want +got):\n%s", d)
+	}
+}
+
+// What kubectl get has written and somebody has edited is applied, too, where it stands in a file of its own.
+func TestAnEditedObjectIsAppliedToTheClustersOwn(t *testing.T) {
+	there := &appsv1.Deployment{}
+	there.Name, there.Namespace, there.UID, there.Spec.Replicas = "web", "default", "u1", new(int32)
+	there.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	const edited = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, uid: %s}, spec: {replicas: 60}}`
+	for uid, want := range map[string]string{"u1": "", "u2": "standard input:1: Deployment default/web: metadata.name: given twice; first at the cluster"} {
+		set, err := Read([]string{"-"}, Options{Stdin: strings.NewReader(fmt.Sprintf(edited, uid)), First: []runtime.Object{there}, From: "the cluster"}, &Report{})
+		if want != "" {
+			if err == nil || err.Error() != want {
+				t.Errorf("another one of the name: got %v, want %s", err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := set.Objects[0]; o.Over == nil || *o.Value.(*appsv1.Deployment).Spec.Replicas != 60 {
+			t.Errorf("got %v over %v, want 60 replicas over the cluster's own", o, o.Over)
+		}
 	}
 }
 
