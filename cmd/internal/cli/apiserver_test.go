@@ -120,6 +120,18 @@ func TestTopAsksTheAPIServer(t *testing.T) {
 	}
 }
 
+// A coordinator that keeps no objects leaves top to the API server of $KUBECONFIG.
+func TestTopFollowsKUBECONFIG(t *testing.T) {
+	sh := newShell(t)
+	sh.server.notKept = true
+	t.Setenv("KUBECONFIG", serveKubernetes(t, &apiServer{}))
+	var out bytes.Buffer
+	Main(t.Context(), []string{"top", "node", "n2", "--no-headers", "--address", sh.address}, Streams{Out: &out, Err: &out, Env: os.Getenv}, Runs{})
+	if want := "n2   0   0%   0   0%   0/110\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
 // complete asks for what a shell would offer behind some words: a command and its arguments.
 func complete(t *testing.T, program string, env map[string]string, words ...string) []string {
 	t.Helper()

@@ -101,25 +101,32 @@ type source interface {
 	pods(ctx context.Context, namespace string, names []string) ([]use, error)
 }
 
+func (o *topOptions) askAPIServer(ctx context.Context, s Streams, kind string, names []string) error {
+	config, err := o.connection.kubernetes.rest()
+	if err != nil {
+		return err
+	}
+	from, err := newAPIServerSource(config, o.selector)
+	if err != nil {
+		return err
+	}
+	return o.show(ctx, s, from, kind, names)
+}
+
 func (o *topOptions) run(ctx context.Context, s Streams, args []string) error {
 	kind, _ := kindOf(args[0])
 	if asked, err := o.connection.asksAPIServer(s); err != nil {
 		return err
 	} else if asked {
-		config, err := o.connection.kubernetes.rest()
-		if err != nil {
-			return err
-		}
-		from, err := newAPIServerSource(config, o.selector)
-		if err != nil {
-			return err
-		}
-		return o.show(ctx, s, from, kind, args[1:])
+		return o.askAPIServer(ctx, s, kind, args[1:])
 	}
 	err := o.connection.with(ctx, s, func(ctx context.Context, cl *client.Client) error {
 		return o.show(ctx, s, coordinatorSource{cl}, kind, args[1:])
 	})
-	if client.NotKept(err) {
+	switch {
+	case client.NotKept(err) && s.Env("KUBECONFIG") != "":
+		return o.askAPIServer(ctx, s, kind, args[1:])
+	case client.NotKept(err):
 		return fmt.Errorf("%s are the API server's, and this coordinator keeps none: name the API server with --kubeconfig or --context, "+
 			"and it is asked", objects.Kind(kind).Plural())
 	}
