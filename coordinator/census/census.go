@@ -13,8 +13,13 @@ import (
 const (
 	// maxKeys is how many label keys are looked at, maxValues how many values are counted of each, beside those that pods name.
 	maxKeys, maxValues = 256, 64
-	// maxDemands is how many demands are held against each node: each takes some 200 ns.
-	maxDemands = 64
+	// MaxNamed is how many values are counted of a key because pods name them.
+	MaxNamed = 16 * maxValues
+	// maxDemands is how many demands are held against each node, and maxParts how many parts they have, all of them together: each part
+	// takes some 50 ns.
+	maxDemands, maxParts = 64, 1024
+	// MaxDemandParts is how many parts a demand may have: resources, requirements, tolerations.
+	MaxDemandParts = 64
 	// maxTaints is how many taints are counted.
 	maxTaints = 256
 )
@@ -26,6 +31,7 @@ type Census struct {
 	taints          map[v1.Taint]*TaintCount // without the times
 	largest         v1.ResourceList
 	demands         map[string]*Demand
+	parts           int // of all demands
 	features        map[string]int
 }
 
@@ -80,16 +86,17 @@ func (c *Census) WatchLabel(key string, named ...string) {
 		c.labels[key] = l
 	}
 	for _, v := range named {
-		if _, known := l.values[v]; !known && len(l.values) < 16*maxValues {
+		if _, known := l.values[v]; !known && len(l.values) < MaxNamed {
 			l.values[v] = 0
 		}
 	}
 }
 
 // WatchDemand has the nodes counted by what keeps pods off them that request so much: refuses tells of all but Small. Pods of one key
-// have the same demand.
-func (c *Census) WatchDemand(key string, requests v1.ResourceList, refuses func(*v1.Node) Obstacles) {
-	if c.demands[key] == nil && len(c.demands) < maxDemands {
+// have the same demand, of so many parts. One that has too many is not watched.
+func (c *Census) WatchDemand(key string, parts int, requests v1.ResourceList, refuses func(*v1.Node) Obstacles) {
+	if c.demands[key] == nil && len(c.demands) < maxDemands && parts <= MaxDemandParts && c.parts+parts <= maxParts {
+		c.parts += parts
 		c.demands[key] = &Demand{requests: requests, refuses: refuses, short: map[v1.ResourceName]int{}, largest: v1.ResourceList{}}
 	}
 }

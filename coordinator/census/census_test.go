@@ -15,7 +15,7 @@ func TestNodesAreCountedByWhatPodsAsk(t *testing.T) {
 	c := New()
 	c.WatchLabel("disk", "ssd")
 	asked := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("4Gi")}
-	c.WatchDemand("asked", asked, func(n *v1.Node) (o Obstacles) {
+	c.WatchDemand("asked", 2, asked, func(n *v1.Node) (o Obstacles) {
 		if n.Spec.Unschedulable {
 			o |= Cordoned
 		}
@@ -66,7 +66,7 @@ func TestACensusIsBounded(t *testing.T) {
 	c := New()
 	for i := range 2 * maxKeys {
 		c.WatchLabel(fmt.Sprint("key-", i))
-		c.WatchDemand(fmt.Sprint(i), v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(i), resource.DecimalSI)},
+		c.WatchDemand(fmt.Sprint(i), 1, v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(i), resource.DecimalSI)},
 			func(*v1.Node) Obstacles { return 0 })
 	}
 	c.WatchLabel("key-0", "named")
@@ -80,5 +80,19 @@ func TestACensusIsBounded(t *testing.T) {
 	}
 	if len(c.labels) != maxKeys || len(c.demands) != maxDemands || len(c.Taints()) != maxTaints {
 		t.Errorf("got %d keys, %d demands, %d taints; want %d, %d, %d", len(c.labels), len(c.demands), len(c.Taints()), maxKeys, maxDemands, maxTaints)
+	}
+}
+
+// A demand of many parts is not held against the nodes, and demands are not that have too many together.
+func TestTheDemandsOfACensusAreBounded(t *testing.T) {
+	c := New()
+	watch := func(key string, parts int) { c.WatchDemand(key, parts, nil, func(*v1.Node) Obstacles { return 0 }) }
+	watch("large", MaxDemandParts+1)
+	const fit = maxParts / MaxDemandParts
+	for i := range fit + 1 {
+		watch(fmt.Sprint(i), MaxDemandParts)
+	}
+	if c.Demand("large") != nil || c.Demand(fmt.Sprint(fit-1)) == nil || c.Demand(fmt.Sprint(fit)) != nil {
+		t.Errorf("got %d demands, want the %d that have %d parts together", len(c.demands), fit, maxParts)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // noGroup is the group of a row that a filter of its own refuses.
 const noGroup = -1
 
-// maxCauses is how many causes an explanation has.
+// maxCauses is how many causes an explanation has, of how many reasons of a plugin each is made, and how many a plugin words of them.
 const maxCauses = 64
 
 // causeKey tells causes of refused rows apart. text is empty where a plugin's reasons are told together.
@@ -50,6 +50,9 @@ func (x *explainer) countCause(reasons []scorer.Reason) {
 	}
 	c.nodes++
 	for _, r := range reasons {
+		if len(c.reasons) == maxCauses {
+			break
+		}
 		if !slices.Contains(c.reasons, r.Text) {
 			c.reasons = append(c.reasons, r.Text)
 		}
@@ -93,10 +96,11 @@ func addCause(list []*pb.Cause, c *pb.Cause) []*pb.Cause {
 	return append(list, c)
 }
 
-// wanted words the reasons of a plugin. Those of one without words stand for themselves.
+// wanted words the reasons of a plugin, in maxCauses at the most. Those of one without words stand for themselves.
 func wanted(plugin string, w *rules.Words, asked *rules.Asked) (out []*pb.Cause) {
 	if w != nil {
-		for _, x := range w.Wants(asked) {
+		wants := w.Wants(asked)
+		for _, x := range wants[:min(len(wants), maxCauses)] {
 			out = append(out, &pb.Cause{Plugin: plugin, Cause: x.Cause, Detail: x.Detail, Help: x.Help})
 		}
 	}

@@ -29,6 +29,8 @@ const (
 	maxGroups = 2048
 	// countedAtOnce is how many nodes one step counts, of up to 15 µs each; wordedAtOnce how many groups it reads or words, of some 10.
 	countedAtOnce, wordedAtOnce = 256, 64
+	// wordedBytesAtOnce is how large the groups' examples are that one step reads or words; one may be larger.
+	wordedBytesAtOnce = 256 << 10
 	// maxPendingBytes is what the groups take at the most: a message has 4 MiB.
 	maxPendingBytes = 3 << 20
 )
@@ -100,7 +102,7 @@ func (x *Pending) step() (last bool) {
 		return false
 	}
 	if x.watched < len(x.order) && len(x.out) == 0 {
-		n := min(wordedAtOnce, len(x.order)-x.watched)
+		n := someGroups(x.order[x.watched:])
 		for _, g := range x.order[x.watched : x.watched+n] {
 			rules.Watch(x.census, g.example, x.profiles[g.example.Spec.SchedulerName])
 		}
@@ -110,12 +112,20 @@ func (x *Pending) step() (last bool) {
 	if !x.counted.some(x.nodes, countedAtOnce, x.census.Add) {
 		return false
 	}
-	n := min(wordedAtOnce, len(x.order))
+	n := someGroups(x.order)
 	for _, g := range x.order[:n] {
 		x.out = append(x.out, x.word(g))
 	}
 	x.order = x.order[n:]
 	return len(x.order) == 0
+}
+
+// someGroups is how many groups one step reads or words: the first at any rate.
+func someGroups(list []*pendingGroup) (n int) {
+	for size := 0; n < min(wordedAtOnce, len(list)) && size < wordedBytesAtOnce; n++ {
+		size += list[n].example.Size()
+	}
+	return n
 }
 
 // add counts a pod of the queue.
@@ -267,7 +277,7 @@ func causesOf(d rules.Dictionary, reasons []countedReason, plugins []string, ask
 		out = append(out, unsaid(silent, asked))
 	}
 	slices.SortStableFunc(out, func(a, b *pb.Cause) int { return cmp.Compare(b.Nodes, a.Nodes) })
-	return out
+	return out[:min(len(out), maxCauses)]
 }
 
 // causes words the reasons. silent are the plugins that may have given those that no plugin has words for.

@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 func TestAFitErrorIsTakenApart(t *testing.T) {
@@ -173,3 +174,65 @@ func newPending(t *testing.T, req *pb.ListPendingRequest, w waiting, nodes iter.
 	}
 	return x
 }
+
+// A step reads and words fewer groups where their pods are large.
+func TestPendingGroupsOfLargePodsTakeMoreSteps(t *testing.T) {
+	var list []*pendingGroup
+	for range wordedAtOnce {
+		p := build.Pod("p").Obj()
+		p.Annotations = map[string]string{"note": strings.Repeat("x", wordedBytesAtOnce/4)}
+		list = append(list, &pendingGroup{example: p})
+	}
+	if got := someGroups(list); got != 4 {
+		t.Errorf("got %d groups in a step, want 4", got)
+	}
+	list[0].example.Annotations["more"] = strings.Repeat("x", wordedBytesAtOnce)
+	if got := someGroups(list); got != 1 {
+		t.Errorf("got %d groups in a step, want the large one alone", got)
+	}
+	if got := someGroups(nil); got != 0 {
+		t.Errorf("got %d groups of none", got)
+	}
+}
+
+// A pod may lack as many resources, and a plugin give as many reasons, as their authors like: so many are told.
+func TestTheReasonsOfACauseAreBounded(t *testing.T) {
+	x := &explainer{causes: map[causeKey]*causeCount{}, words: rules.NewDictionary()}
+	var reasons []scorer.Reason
+	var texts []string
+	for i := range 2 * maxCauses {
+		reasons = append(reasons, scorer.Reason{Plugin: rules.NodeResourcesFit, Text: fmt.Sprint("Insufficient example.com/r", i)})
+		texts = append(texts, fmt.Sprint("a message of the expression ", i))
+	}
+	for range 2 {
+		x.countCause(reasons)
+	}
+	for _, c := range x.causes {
+		if len(c.reasons) != maxCauses || c.nodes != 2 {
+			t.Errorf("got %d reasons on %d nodes, want %d on 2", len(c.reasons), c.nodes, maxCauses)
+		}
+	}
+	if len(x.causes) != 1 {
+		t.Errorf("got %d causes, want one", len(x.causes))
+	}
+	if got := wanted(rules.CELFilter, x.words.Of(rules.CELFilter), &rules.Asked{Reasons: texts}); len(got) != maxCauses {
+		t.Errorf("got %d causes of %d reasons, want %d", len(got), len(texts), maxCauses)
+	}
+}
+
+// A FitError may have as many reasons as a plugin likes: so many causes are told, those of most nodes.
+func TestThePendingCausesOfAGroupAreBounded(t *testing.T) {
+	var reasons []countedReason
+	for i := range 2 * maxCauses {
+		reasons = append(reasons, countedReason{fmt.Sprint("a reason of its own ", i), uint32(i)})
+	}
+	got := causesOf(rules.NewDictionary(), reasons, []string{"Own"}, &rules.Asked{Pod: build.Pod("p").Obj(), Cluster: noCluster{}})
+	if len(got) != maxCauses || got[0].Nodes != 2*maxCauses-1 {
+		t.Errorf("got %d causes, the first on %d nodes; want %d, on %d", len(got), got[0].Nodes, maxCauses, 2*maxCauses-1)
+	}
+}
+
+// noCluster knows nobody who may have refused.
+type noCluster struct{ rules.Cluster }
+
+func (noCluster) Refusers(*v1.Pod, []string) []string { return nil }

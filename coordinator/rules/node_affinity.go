@@ -162,6 +162,9 @@ func affinityWants(a *Asked) []Want {
 	return []Want{labelWant(a, a.Pod.Spec.NodeSelector, requiredAffinity(a.Pod), census.Unmatched)}
 }
 
+// maxRequirements is of how many requirements of a pod the nodes are counted that meet them.
+const maxRequirements = 32
+
 // labelWant words what nodes have of the labels that a selector and required terms, which may be nil, ask for: of one that none has, that.
 func labelWant(a *Asked, selector map[string]string, required *v1.NodeSelector, o census.Obstacles) Want {
 	var terms []v1.NodeSelectorTerm
@@ -183,6 +186,9 @@ func labelWant(a *Asked, selector map[string]string, required *v1.NodeSelector, 
 	for i := range list {
 		r := &list[i]
 		words = append(words, requirementText(r))
+		if i >= maxRequirements {
+			continue
+		}
 		n, known := meeting(a.Nodes, r)
 		switch {
 		case !known:
@@ -201,7 +207,7 @@ func labelWant(a *Asked, selector map[string]string, required *v1.NodeSelector, 
 		return Want{Cause: plural("label", len(words)) + " " + listed(words),
 			Detail: fmt.Sprintf("%s of %s", listed(counts), nodesText(a.Nodes.Nodes())), Help: help}
 	}
-	for i := range terms {
+	for i := range terms[:min(len(terms), maxNamed)] {
 		words = append(words, termText(&terms[i]))
 	}
 	if len(words) == 0 {
@@ -238,6 +244,9 @@ func namedWant(names []string, c Cluster) Want {
 
 // meeting is how many nodes meet a requirement.
 func meeting(c *census.Census, r *v1.NodeSelectorRequirement) (nodes int, known bool) {
+	if len(r.Values) > census.MaxNamed {
+		return 0, false
+	}
 	values, having, all := c.Label(r.Key)
 	for _, v := range values {
 		if meets(r, v.Value, true) {

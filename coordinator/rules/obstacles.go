@@ -60,19 +60,26 @@ func (a *Asked) demand() *census.Demand {
 	if a.Profile == nil {
 		return nil
 	}
-	return a.Nodes.Demand(demandKey(a.Pod, a.Profile))
+	key, _, _ := demandOf(a.Pod, a.Profile)
+	return a.Nodes.Demand(key)
 }
 
 // watchDemand has a census count what keeps a pod off nodes.
 func watchDemand(c *census.Census, p *v1.Pod, prof *compile.Profile) {
-	c.WatchDemand(demandKey(p, prof), demanded(p, prof), obstacles(p, prof))
+	if key, list, parts := demandOf(p, prof); key != "" {
+		c.WatchDemand(key, parts, list, obstacles(p, prof))
+	}
 }
 
-// demandKey is the same for pods that nodes are counted for alike.
-func demandKey(p *v1.Pod, prof *compile.Profile) string {
+// demandOf is what a pod requests, and a key that is the same for pods that nodes are counted for alike; "": its demand has more parts
+// than are counted.
+func demandOf(p *v1.Pod, prof *compile.Profile) (key string, list v1.ResourceList, parts int) {
+	list = demanded(p, prof)
+	if parts = len(list) + len(p.Spec.NodeSelector) + len(p.Spec.Tolerations) + termParts(requiredAffinity(p)); parts > census.MaxDemandParts {
+		return "", nil, parts
+	}
 	var b strings.Builder
 	b.WriteString(p.Spec.SchedulerName)
-	list := demanded(p, prof)
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		q := list[name]
 		fmt.Fprintf(&b, ";%s=%s", name, q.String())
@@ -86,7 +93,25 @@ func demandKey(p *v1.Pod, prof *compile.Profile) string {
 	for i := range p.Spec.Tolerations {
 		b.WriteString(p.Spec.Tolerations[i].String())
 	}
-	return b.String()
+	return b.String(), list, parts
+}
+
+// termParts is how many parts required terms, which may be nil, have: each term and each requirement is one, and so many values are.
+func termParts(required *v1.NodeSelector) (n int) {
+	const valuesInPart = 64
+	if required == nil {
+		return 0
+	}
+	for i := range required.NodeSelectorTerms {
+		t := &required.NodeSelectorTerms[i]
+		n += 1 + len(t.MatchExpressions) + len(t.MatchFields)
+		for _, list := range [][]v1.NodeSelectorRequirement{t.MatchExpressions, t.MatchFields} {
+			for j := range list {
+				n += len(list[j].Values) / valuesInPart
+			}
+		}
+	}
+	return n
 }
 
 // demanded is what a pod requests, as far as its profile looks at it.
