@@ -53,12 +53,22 @@ func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.Ex
 	return nil, err
 }
 
-// arrivalPatience bounds how long an explanation waits for the API server to tell how a pod came to its node.
-const arrivalPatience = 2 * time.Second
+// arrivalPatience bounds how long an explanation waits for the API server to tell how a pod came to its node, and arrivalsAtOnce how many
+// explanations ask it at once: the others do without.
+const (
+	arrivalPatience = 2 * time.Second
+	arrivalsAtOnce  = 8
+)
 
 // readArrival asks the API server when a pod was put on its node: the leader's copy does not tell. An explanation does without where
-// the API server does not answer.
+// the API server does not answer, or is asked by many.
 func (s *Scheduler) readArrival(ctx context.Context, out *pb.ExplainResponse, pod types.NamespacedName) {
+	select {
+	case s.arrivals <- struct{}{}:
+		defer func() { <-s.arrivals }()
+	default:
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, arrivalPatience)
 	defer cancel()
 	p, err := s.cfg.ReadPod(ctx, pod.Namespace, pod.Name)

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,5 +177,35 @@ func TestAPodOfAnEarlierLeaderIsExplained(t *testing.T) {
 	}
 	if asked != 1 {
 		t.Errorf("the API server was asked %d times, want once", asked)
+	}
+}
+
+// However many explanations are asked for, so many wait for the API server at once.
+func TestSoManyExplanationsAskTheAPIServer(t *testing.T) {
+	asked, answer := make(chan struct{}, 2*arrivalsAtOnce), make(chan struct{})
+	x := newTrial(t, SchedulerConfig{Shards: 1, ReadPod: func(context.Context, string, string) (*v1.Pod, error) {
+		asked <- struct{}{}
+		<-answer
+		return build.Pod("p").Node("a").Obj(), nil
+	}}, 0)
+	defer x.fanout.Close()
+	var wg sync.WaitGroup
+	read := func() {
+		x.readArrival(t.Context(), &pb.ExplainResponse{Node: "a", Arrival: &pb.Arrival{}}, types.NamespacedName{Namespace: "default", Name: "p"})
+	}
+	for range arrivalsAtOnce {
+		wg.Go(read)
+	}
+	for range arrivalsAtOnce {
+		<-asked
+	}
+	read() // returns, with all of the others still waiting
+	if len(asked) != 0 {
+		t.Errorf("%d asked at once, want %d", arrivalsAtOnce+len(asked), arrivalsAtOnce)
+	}
+	close(answer)
+	wg.Wait()
+	if read(); len(asked) != 1 {
+		t.Errorf("after the others: asked %d times, want once", len(asked))
 	}
 }

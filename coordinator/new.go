@@ -81,7 +81,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		},
 		Unfinished: func(class uint64, panicked any) bool { return s.aside.NoteUnfinished(class, panicked) },
 	}
-	s.reads = observe.NewReads(func(f func()) { s.inbox.put(f) }, s.await, s.bugs)
+	s.reads, s.arrivals = observe.NewReads(func(f func()) { s.inbox.put(f) }, s.await, s.bugs), make(chan struct{}, arrivalsAtOnce)
 	if err := s.addPlugins(&cfg); err != nil {
 		return nil, err
 	}

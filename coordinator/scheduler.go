@@ -62,6 +62,9 @@ type Scheduler struct {
 
 	inbox *inbox
 	reads *observe.Reads
+	// arrivals has a place for each explanation that asks the API server.
+	arrivals chan struct{}
+
 	life  context.Context // ends the loop
 	upTo  int64           // the revision of the last change that was taken in
 	stop  context.CancelFunc
