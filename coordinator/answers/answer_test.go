@@ -1,8 +1,11 @@
 package answers
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -171,6 +174,19 @@ func TestMessageOfARefusal(t *testing.T) {
 	}
 	if got, want := FitError(5, nil), "0/5 nodes are available:"; got != want {
 		t.Errorf("no reasons: got %q, want %q", got, want)
+	}
+}
+
+// An extender may word a reason of its own for each node, at any length.
+func TestAFitErrorIsBounded(t *testing.T) {
+	counts := map[string]int{}
+	for i := range 200 {
+		counts[fmt.Sprint(i, strings.Repeat("é", maxReasonBytes))] = 1
+	}
+	got := FitError(200, counts)
+	told := strings.Count(got, "é…")
+	if len(got) > maxFitErrorBytes+100 || !utf8.ValidString(got) || told == 0 || !strings.HasSuffix(got, fmt.Sprintf(", … and %d reasons more.", 200-told)) {
+		t.Errorf("got %d bytes, which tell %d reasons and end %q", len(got), told, got[max(0, len(got)-60):])
 	}
 }
 

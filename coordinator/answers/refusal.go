@@ -1,6 +1,7 @@
 package answers
 
 import (
+	"fmt"
 	"maps"
 	"math/bits"
 	"slices"
@@ -125,8 +126,17 @@ func (x Reasons) Message(nodes int) (string, []string) {
 	return FitError(nodes, counts), slices.Sorted(maps.Keys(plugins))
 }
 
+const (
+	// maxReasonBytes bounds a reason in a message: extenders and out-of-tree plugins word theirs as they like.
+	maxReasonBytes = 1 << 10
+	// maxFitErrorBytes bounds the reasons of a message, which is kept with each decision: the others are counted.
+	maxFitErrorBytes = 16 << 10
+)
+
 // FitError is upstream's message where none of so many nodes takes a pod. counts are the nodes by reason. They are sorted as
 // strings: "10 x" comes before "2 y".
+//
+// Differs from upstream: reasons, and all of them together, are bounded.
 func FitError(nodes int, counts map[string]int) string {
 	var parts []string
 	for text, n := range counts {
@@ -139,5 +149,15 @@ func FitError(nodes int, counts map[string]int) string {
 		return message
 	}
 	slices.Sort(parts)
+	size := 0
+	for i, part := range parts {
+		if len(part) > maxReasonBytes {
+			parts[i] = strings.ToValidUTF8(part[:maxReasonBytes], "") + "…"
+		}
+		if size += len(parts[i]); size > maxFitErrorBytes {
+			parts = append(parts[:i], fmt.Sprintf("… and %d reasons more", len(parts)-i))
+			break
+		}
+	}
 	return message + " " + strings.Join(parts, ", ") + "."
 }

@@ -22,7 +22,7 @@ func (e *Extender) bind(ctx context.Context, question *extenderv1.ExtenderBindin
 		return err
 	}
 	if answer.Error != "" {
-		return errors.New(answer.Error)
+		return errors.New(clipped(answer.Error))
 	}
 	return nil
 }

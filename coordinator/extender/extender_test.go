@@ -3,12 +3,14 @@ package extender_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -128,6 +130,22 @@ func TestWithoutVerbNothingIsAsked(t *testing.T) {
 	}
 	if asked := s.all(); len(asked) != 0 {
 		t.Errorf("asked %+v, want nothing", asked)
+	}
+}
+
+// An error that an extender words is kept with the pod's decision: so much of it is.
+func TestTheErrorsOfAnExtenderAreBounded(t *testing.T) {
+	const most = 1 << 10
+	long := strings.Repeat("é", most)
+	for name, answer := range map[string]string{"error": `{"Error":"` + long + `"}`, "unknown name": `{"NodeNames":["` + long + `"]}`} {
+		x := client(t, everything(serve(t, text(answer)).URL))
+		_, err := x.FilterNodes(t.Context(), pod("p"), nodes("a"))
+		if err == nil || len(err.Error()) > most+200 || !strings.Contains(err.Error(), "é…") || !utf8.ValidString(err.Error()) {
+			t.Errorf("%s: got an error of %d bytes, want one that is cut", name, len(fmt.Sprint(err)))
+		}
+		if err := x.BindPod(t.Context(), pod("p"), "n"); name == "error" && (err == nil || len(err.Error()) > most+200) {
+			t.Errorf("bind: got an error of %d bytes, want one that is cut", len(fmt.Sprint(err)))
+		}
 	}
 }
 

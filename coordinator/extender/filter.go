@@ -35,7 +35,7 @@ func (e *Extender) FilterNodes(ctx context.Context, pod *v1.Pod, nodes []*v1.Nod
 // filtered reads an answer about nodes.
 func (e *Extender) filtered(answer *extenderv1.ExtenderFilterResult, nodes []*v1.Node) (*Filtered, error) {
 	if answer.Error != "" {
-		return nil, errors.New(answer.Error)
+		return nil, errors.New(clipped(answer.Error))
 	}
 	f := &Filtered{Failed: answer.FailedNodes, Unresolvable: answer.FailedAndUnresolvableNodes}
 	place := make(map[string]int, len(nodes))
@@ -45,7 +45,8 @@ func (e *Extender) filtered(answer *extenderv1.ExtenderFilterResult, nodes []*v1
 	keep := func(name string) error {
 		at, ok := place[name]
 		if !ok {
-			return fmt.Errorf("extender %q claims a filtered node %q which is not found in the input node list", public(e.prefix), name)
+			return fmt.Errorf("extender %q claims a filtered node %q which is not found in the input node list", public(e.prefix),
+				clipped(name))
 		}
 		if at >= 0 {
 			f.Kept = append(f.Kept, at)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -17,7 +18,17 @@ const (
 	// maxError bounds what is read of an answer that is an error, so that its connection can
 	// be used again.
 	maxError = 64 << 10
+	// maxSaid bounds an error that an extender words: it is kept with the pod's decision.
+	maxSaid = 1 << 10
 )
+
+// clipped is what an extender words, as far as it is kept.
+func clipped(text string) string {
+	if len(text) <= maxSaid {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSaid], "") + "…"
+}
 
 // send asks for a verb when it is its turn, and reads the answer.
 func (e *Extender) send(ctx context.Context, v Verb, question, answer any) error {
