@@ -213,10 +213,10 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 	}
 	fmt.Fprintf(b, "Pod %s %s\n", pod, standing(e))
 	if d := e.GetDecision(); d.GetMessage() != "" && e.GetNode() == "" && e.GetGone() == nil {
-		fmt.Fprintf(b, "%s\n", d.GetMessage())
+		fmt.Fprintf(b, "%s\n", strings.Map(printable, d.GetMessage()))
 	}
 	if e.GetNote() != "" {
-		fmt.Fprintf(b, "Note: %s\n", e.GetNote())
+		fmt.Fprintf(b, "Note: %s\n", strings.Map(printable, e.GetNote()))
 	}
 	explainWaits(b, e.GetWaits())
 	explainHistory(b, e.GetHistory())
@@ -227,7 +227,7 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 	explainClosest(b, e.GetClosest())
 	explainDevices(b, e)
 	explainVerdicts(b, e)
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, strings.Map(printableLines, b.String()))
 	return err
 }
 
@@ -291,7 +291,7 @@ func explainFeasible(b *strings.Builder, e *pb.ExplainResponse) {
 			have = "have a say too, and are asked only when the pod is decided"
 		}
 		fmt.Fprintf(b, "Now %d of %d nodes pass the built-in filters; %s %s.\n", e.GetFeasible(), e.GetNodes(),
-			strings.Join(others, " and "), have)
+			strings.Map(printable, strings.Join(others, " and ")), have)
 	}
 }
 

@@ -43,13 +43,14 @@ func explainDevices(b *strings.Builder, e *pb.ExplainResponse) {
 	fmt.Fprintf(b, "\nDevices, node by node:\n")
 	for _, n := range nodes {
 		if note := n.GetDevices().GetNote(); note != "" {
-			fmt.Fprintf(b, "  %s: %s\n", n.GetNode(), note)
+			fmt.Fprintf(b, "  %s: %s\n", n.GetNode(), strings.Map(printable, note))
 		}
 		for _, r := range n.GetDevices().GetRequests() {
 			fmt.Fprintf(b, "  %s: %d of %d for request %s of claim %s; class %s selects %d of the node's %d\n", n.GetNode(), r.GetFound(),
 				r.GetWanted(), r.GetRequest(), n.GetDevices().GetClaim(), r.GetClass(), r.GetInClass(), r.GetDevices())
 			for _, d := range r.GetNearest() {
-				fmt.Fprintf(b, "    %s/%s/%s: %s\n", d.GetDriver(), d.GetPool(), cmp.Or(d.GetDevice(), "*"), d.GetCause())
+				fmt.Fprintf(b, "    %s/%s/%s: %s\n", d.GetDriver(), d.GetPool(), cmp.Or(d.GetDevice(), "*"),
+					strings.Map(printable, d.GetCause()))
 			}
 		}
 	}

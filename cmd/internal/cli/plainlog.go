@@ -126,3 +126,11 @@ func printable(r rune) rune {
 	}
 	return r
 }
+
+// printableLines is printable for a text of several lines, some of them indented.
+func printableLines(r rune) rune {
+	if r == '\n' || r == '\t' {
+		return r
+	}
+	return printable(r)
+}

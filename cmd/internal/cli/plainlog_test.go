@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 func TestPlainLog(t *testing.T) {
@@ -62,5 +63,22 @@ func TestPlainLinesOfChanges(t *testing.T) {
 		if got := out.String(); got != "15:04:05 "+want+"\n" {
 			t.Errorf("got  %swant %s", got, want)
 		}
+	}
+}
+
+// What others word reaches the terminal without control characters, nor as lines of their own.
+func TestAnExplanationHasNoControlCharactersOfOthers(t *testing.T) {
+	const evil = "\x1b[31mred\x07\u009b\nroot# "
+	var b strings.Builder
+	err := renderExplanation(&b, "shop/web-0", &pb.ExplainResponse{
+		Decision: &pb.Decision{Message: evil}, Note: evil, Nodes: 1, NotAsked: []string{evil},
+		Causes: []*pb.Cause{{Cause: evil, Nodes: 1}}, Closest: []*pb.RefusedNode{{Node: "n", Devices: &pb.DeviceShortage{Note: evil}}},
+	})
+	got := b.String()
+	if err != nil || strings.ContainsAny(got, "\x1b\x07\u009b") || strings.Count(got, "red") != 5 {
+		t.Errorf("got %q, %v; want the text five times, without control characters", got, err)
+	}
+	if strings.Contains(got, "\nroot#") {
+		t.Errorf("got a line that others begin: %q", got)
 	}
 }

@@ -76,7 +76,7 @@ func exitCode(ctx context.Context, s Streams, err error) int {
 	if errors.Is(err, errDeparts) {
 		return exitDeparts
 	}
-	fmt.Fprintf(s.Err, "error: %v\n", err)
+	fmt.Fprintf(s.Err, "error: %s\n", strings.Map(printableLines, err.Error()))
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
 	}

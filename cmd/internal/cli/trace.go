@@ -108,7 +108,7 @@ func renderTraces(w io.Writer, list []*pb.Trace) error {
 		fmt.Fprintf(b, "trace %s at %s\n", t.GetId(), clockTime(t.GetSpans()[0].GetStart()))
 		newSpanTree(t).render(b, t.GetSpans()[0], "", "", "")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, strings.Map(printableLines, b.String()))
 	return err
 }
 
