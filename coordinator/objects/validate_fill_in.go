@@ -45,10 +45,31 @@ func (c *checker) limitRange(limits []v1.LimitRangeItem, p *field.Path) {
 		}{{"max", x.Max}, {"min", x.Min}, {"default", x.Default}, {"defaultRequest", x.DefaultRequest}} {
 			c.resources(p.Child(list.name), list.of)
 		}
-		for _, name := range keysOf(x.Min) {
-			if low, high := x.Min[name], x.Max[name]; !high.IsZero() && low.Cmp(high) > 0 {
-				c.invalid(p.Child("min").Key(short(string(name))), low.String(), "min value is greater than max value %s", high.String())
-			}
+		if x.Type == v1.LimitTypePod {
+			c.absent(p.Child("default"), x.Default)
+			c.absent(p.Child("defaultRequest"), x.DefaultRequest)
+		}
+		c.inOrder(p, "min", x.Min, "defaultRequest", x.DefaultRequest)
+		c.inOrder(p, "min", x.Min, "default", x.Default)
+		c.inOrder(p, "min", x.Min, "max", x.Max)
+		c.inOrder(p, "defaultRequest", x.DefaultRequest, "default", x.Default)
+		c.inOrder(p, "defaultRequest", x.DefaultRequest, "max", x.Max)
+		c.inOrder(p, "default", x.Default, "max", x.Max)
+	}
+}
+
+// absent: limits of whole pods have no defaults.
+func (c *checker) absent(p *field.Path, list v1.ResourceList) {
+	if len(list) > 0 {
+		c.add(field.Forbidden(p, "may not be specified when `type` is 'Pod'"))
+	}
+}
+
+// inOrder: no amount of a list is greater than that of another list, where this names the resource.
+func (c *checker) inOrder(p *field.Path, low string, lows v1.ResourceList, high string, highs v1.ResourceList) {
+	for _, name := range keysOf(lows) {
+		if x, limit := lows[name], highs[name]; !limit.IsZero() && x.Cmp(limit) > 0 {
+			c.invalid(p.Child(low).Key(short(string(name))), x.String(), "%s value is greater than %s value %s", low, high, limit.String())
 		}
 	}
 }
