@@ -118,6 +118,7 @@ func nearNames(r *Refused, terms []count.AffinityTerm, key, domain string) strin
 		return ""
 	}
 	terms = slices.DeleteFunc(slices.Clone(terms), func(t count.AffinityTerm) bool { return key != "" && t.TopologyKey != key })
+	terms = terms[:min(len(terms), maxRequirements)] // each is held against thousands of pods
 	about := func(p *v1.Pod) bool { return matchesAny(terms, p) }
 	if names := r.named(about); names != "" || key == "" || key == v1.LabelHostname {
 		return names

@@ -14,8 +14,8 @@
 // Kubernetes', unless Options.Strict says otherwise. Any other kind is an error: it may be a slip of the pen.
 //
 // An object given twice is an error that names both places, with two exceptions. A manifest is applied to what a cluster has under
-// its name, which Object.Over is: the cluster's own has a UID, a manifest has none, or the same in another file. And with Options.Override the later one
-// takes the earlier one's place.
+// its name, which Object.Over is: the cluster's own has a UID, a manifest has none, or the same in another file. And with
+// Options.Override the later one takes the earlier one's place.
 //
 // Decoding is strict: an unknown field, a field given twice and a value of the
 // wrong type are errors. All errors of an input are gathered, so that one run
