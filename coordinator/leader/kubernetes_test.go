@@ -115,7 +115,8 @@ func TestAProcessThatIsDeposedInEtcdEnds(t *testing.T) {
 	l.wantHolder("b")
 }
 
-func TestAProcessWhoseLeaseIsTakenEnds(t *testing.T) {
+// robbed is a land whose leader has ended, for a kube-scheduler has taken the Lease.
+func robbed(t *testing.T) *land {
 	l := newLand(t, nodesOf("1000", "n1")...)
 	a := l.start("a")
 	a.waitLeading()
@@ -123,6 +124,11 @@ func TestAProcessWhoseLeaseIsTakenEnds(t *testing.T) {
 	if err := a.waitEnd(); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("end of a: got %v, want %v", err, ErrLeaseLost)
 	}
+	return l
+}
+
+func TestAProcessWhoseLeaseIsTakenEnds(t *testing.T) {
+	l := robbed(t)
 	if got := l.lease.Holder(); got != "upstream" {
 		t.Errorf("holder: got %q, want upstream", got)
 	}
@@ -141,13 +147,7 @@ func TestAProcessWhoseLeaseIsTakenEnds(t *testing.T) {
 
 // A leader that takes the Lease over names who held it, also a kube-scheduler.
 func TestALeaderNamesTheHolderBefore(t *testing.T) {
-	l := newLand(t, nodesOf("1000", "n1")...)
-	a := l.start("a")
-	a.waitLeading()
-	l.lease.Steal("upstream")
-	if err := a.waitEnd(); !errors.Is(err, ErrLeaseLost) {
-		t.Errorf("end of a: got %v, want %v", err, ErrLeaseLost)
-	}
+	l := robbed(t)
 	b := l.start("b")
 	b.waitWords("kube-scheduler upstream holds kube-system/kube-scheduler; this coordinator stands by")
 	l.lease.Steal("")
@@ -168,7 +168,7 @@ func (p *process) waitBefore(pod *v1.Pod, want string) {
 		} else if p.land.ctx.Err() != nil || err == nil {
 			p.land.t.Fatalf("before %s: got %q, %v, want %q", p.id, got, err, want)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // nobody tells when it may be asked
 	}
 }
 
@@ -182,7 +182,7 @@ func (p *process) waitWords(want string) {
 		} else if p.land.ctx.Err() != nil {
 			p.land.t.Fatalf("process %s says %q, want %q", p.id, got, want)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // nobody tells when its words change
 	}
 }
 

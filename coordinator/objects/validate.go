@@ -73,7 +73,9 @@ func Validate(obj Object) field.ErrorList {
 		c.add(field.NotSupported(field.NewPath("kind"), kind, Kinds()))
 	}
 	if size := obj.Size(); size > MaxBytes && len(c.errs) == 0 {
-		c.add(field.Invalid(nil, size, "the object takes too many bytes: at most 1048576 are allowed"))
+		err := field.Invalid(nil, size, "the object takes too many bytes: at most 1048576 are allowed")
+		err.Field = "" // the whole
+		c.add(err)
 	}
 	return c.errs
 }

@@ -205,7 +205,7 @@ func runApart(t *testing.T, shell func(string) *exec.Cmd, b *block) {
 			} else if tries == 600 {
 				t.Fatalf("%s: got %v\n%s\nwant %d workers", coordinator, err, out, workers)
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // the processes say nothing when the other pair is ready
 		}
 	}
 }

@@ -45,13 +45,13 @@ type Remark struct {
 	Problem string
 }
 
-// Pod fills in a pod that has its defaults. unknown are classes that it names and that are not in the input: it goes on without them.
+// Pod fills in a pod that has its defaults. unknown are classes that it names and nobody has given: it goes on without them.
 // refused is why an API server would not take it. A pod with a UID was admitted long ago: only its priority is looked up, where it
 // has none.
 func (a *Admission) Pod(p *v1.Pod) (unknown, refused []Remark) {
 	if !a.priorities.Resolve(p) {
 		unknown = append(unknown, Remark{field.NewPath("spec", "priorityClassName"),
-			fmt.Sprintf("no PriorityClass %q in the input: priority 0", p.Spec.PriorityClassName)})
+			fmt.Sprintf("no PriorityClass %q is known: priority 0", p.Spec.PriorityClassName)})
 	}
 	if p.UID != "" {
 		return unknown, nil
@@ -69,7 +69,7 @@ func (a *Admission) Pod(p *v1.Pod) (unknown, refused []Remark) {
 	class := a.runtimes[*name]
 	if class == nil {
 		return append(unknown, Remark{field.NewPath("spec", "runtimeClassName"),
-			fmt.Sprintf("no RuntimeClass %q in the input: no overhead, and any node will do", *name)}), refused
+			fmt.Sprintf("no RuntimeClass %q is known: no overhead, and any node will do", *name)}), refused
 	}
 	return unknown, append(refused, applyRuntime(p, class)...)
 }

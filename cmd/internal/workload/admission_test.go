@@ -145,7 +145,7 @@ func TestRuntimeClassesHaveTheirSay(t *testing.T) {
 		pod              *v1.Pod
 		unknown, refused []string
 	}{
-		{of("gvisor", func(*v1.PodSpec) {}), []string{`spec.runtimeClassName: no RuntimeClass "gvisor" in the input: no overhead, and any node will do`}, nil},
+		{of("gvisor", func(*v1.PodSpec) {}), []string{`spec.runtimeClassName: no RuntimeClass "gvisor" is known: no overhead, and any node will do`}, nil},
 		{of("kata", func(s *v1.PodSpec) { s.Overhead = amounts("memory", "1Mi") }), nil, []string{"spec.overhead: it is not that of RuntimeClass kata"}},
 		{of("kata", func(s *v1.PodSpec) { s.NodeSelector = map[string]string{"kata": "no"} }), nil, []string{`spec.nodeSelector[kata]: it is "no", and "yes" by RuntimeClass kata`}},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"unicode/utf8"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -127,7 +128,7 @@ func invalidObjects(invalid *store.InvalidError) error {
 	for _, o := range invalid.Objects {
 		for _, err := range o.Errs {
 			v := &errdetails.BadRequest_FieldViolation{
-				Field:       cut(fmt.Sprintf("objects[%d].%s", o.Index, err.Field), maxMessageBytes),
+				Field:       cut(strings.TrimSuffix(fmt.Sprintf("objects[%d].%s", o.Index, err.Field), "."), maxMessageBytes),
 				Description: cut(fmt.Sprintf("%s: %s", o.Ref, err.ErrorBody()), maxMessageBytes),
 			}
 			size += len(v.Field) + len(v.Description)

@@ -40,7 +40,11 @@ func (e *InvalidError) Error() string {
 			if shown > 0 {
 				b.WriteString("; ")
 			}
-			fmt.Fprintf(&b, "%s: %s", o.Ref, err.Error())
+			b.WriteString(o.Ref.String() + ": ")
+			if err.Field != "" { // else the object as a whole
+				b.WriteString(err.Field + ": ")
+			}
+			b.WriteString(err.ErrorBody())
 			shown++
 		}
 	}
