@@ -171,7 +171,7 @@ func TestFamiliesDecideAsTheirClassesWhateverHappens(t *testing.T) {
 	for name, limits := range map[string]answers.Limits{
 		"as they are": {},
 		"with small limits": {
-			Bases: 2, Views: 5, SharedRows: 12, AllOwnRows: 24, OwnRows: 3, OwnShare: 4,
+			Bases: 2, Views: 5, SharedRows: 12, AllOwnRows: 24, AllSharedRows: 20, OwnRows: 3, OwnShare: 4,
 			CountedClasses: 4, DirtyRows: 3, Moves: 4, PassedRows: 8, SweptRows: 1,
 		},
 	} {
@@ -268,6 +268,37 @@ func TestWhatAFamilyKeepsIsBounded(t *testing.T) {
 	}
 	if kept := s.answers.Kept().ForViews; kept > 2*limits.Moves+20*len(load.Nodes) {
 		t.Errorf("the answers keep %d moves and owners", kept)
+	}
+}
+
+// Many families, each of which has seen all rows change, keep no more rows than all may.
+func TestWhatAllFamiliesKeepIsBounded(t *testing.T) {
+	const nodes, families, most = 6, 5, 13
+	load := &objects.Snapshot{}
+	for i := range nodes {
+		load.Nodes = append(load.Nodes, build.Node(fmt.Sprint("n", i)).CPU("64").Memory("8Gi").Label(v1.LabelHostname, fmt.Sprint("n", i)).Obj())
+	}
+	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8, answerLimits: answers.Limits{AllSharedRows: most}}, 0)
+	defer s.fanout.Close()
+	s.Load(load, nil)
+	reached := 0
+	for turn := range 40 {
+		for family := range families {
+			app := []string{"a", "b"}[turn%2]
+			name := fmt.Sprint("p", turn, "-", family)
+			s.Deliver([]objects.Event{podCame(build.Pod(name).UID(name).Label("app", app).CPU(fmt.Sprint(family+1, "00m")).
+				Spread(build.Soft(v1.LabelHostname, 1, "app="+app)).Obj())})
+			s.turn(t)
+			// A batch begins with as many as all may have, and the answers that it uses repair all rows at the most.
+			if rows := s.answers.Kept().SharedRows; rows > most+nodes {
+				t.Fatalf("turn %d: shared answers keep %d rows, want %d at the most", turn, rows, most+nodes)
+			} else if rows > most {
+				reached++
+			}
+		}
+	}
+	if reached == 0 {
+		t.Error("the bound was not reached")
 	}
 }
 

@@ -155,7 +155,7 @@ func reads(class *scorer.Class, counter uint32) bool {
 func (a *Answer) serves(pods, changes, rows int) bool {
 	behind := int(a.engine.log.end() - a.synced)
 	if a.shared {
-		rows = a.engine.limits.SharedRows
+		rows = a.engine.limits.sharedRows(a.engine.tables.Nodes())
 	}
 	if a.stale || behind > changes || len(a.repaired)+behind > rows || len(a.lists) > 4*a.groups+256 ||
 		a.until > 0 && a.engine.log.end() >= a.until {

@@ -295,3 +295,14 @@ func TestNoMoreMemoryIsKeptThanAllowed(t *testing.T) {
 		t.Errorf("got %d spare for %d rows that no batch has needed, want none", len(s.spare), s.rows)
 	}
 }
+
+// A shared answer that has repaired all rows goes on, also in a cluster that is larger than the least bound.
+func TestSharedAnswersGrowWithTheCluster(t *testing.T) {
+	var l Limits
+	l.setDefaults()
+	for _, nodes := range []int{1, 200_000, 1_000_000} {
+		if rows := l.sharedRows(nodes); rows < nodes+256+nodes/10 || l.allSharedRows(nodes) < rows || l.allOwnRows(nodes) < nodes {
+			t.Errorf("%d nodes: a shared answer may have %d rows, all %d, views %d", nodes, rows, l.allSharedRows(nodes), l.allOwnRows(nodes))
+		}
+	}
+}

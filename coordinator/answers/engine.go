@@ -81,8 +81,8 @@ type Kept struct {
 	Left int
 	// ForViews is how many moves of rows and owners the answers have room for.
 	ForViews int
-	// Groups is how many groups the answers have.
-	Groups int
+	// Groups is how many groups the answers have, SharedRows how many rows the shared ones have repaired.
+	Groups, SharedRows int
 }
 
 // Kept counts what the engine keeps.
@@ -94,6 +94,9 @@ func (e *Engine) Kept() Kept {
 	for _, a := range e.held.of {
 		x.Groups += len(a.result.Groups)
 		x.ForViews += cap(a.moves)
+		if a.shared {
+			x.SharedRows += len(a.repaired)
+		}
 		for _, list := range a.owners {
 			x.ForViews += cap(list)
 		}

@@ -93,9 +93,12 @@ func (h *held) evict(pods int) {
 	}
 	log.trim()
 	h.engine.voidAhead()
-	bytes := int64(0)
+	bytes, shared := int64(0), 0
 	for id, a := range h.of {
-		if bytes += a.class.MemoryBytes(); bytes > maxHeldBytes || a.class.MemoryBytes() > hugeClass || a.oneBatch ||
+		if a.shared {
+			shared += len(a.repaired)
+		}
+		if bytes += a.class.MemoryBytes(); bytes > maxHeldBytes || shared > h.engine.limits.allSharedRows(nodes) || a.class.MemoryBytes() > hugeClass || a.oneBatch ||
 			a.synced < log.first || a.repinned() || a.outlived() || !a.serves(pods, 256+nodes/10, rows) ||
 			slices.ContainsFunc(log.columns, a.reads) {
 			h.drop(id)

@@ -1,6 +1,10 @@
 package answers
 
-import pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+import (
+	"cmp"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
 
 // Limits bound what an engine keeps and does. Zero fields take their defaults.
 type Limits struct {
@@ -8,9 +12,11 @@ type Limits struct {
 	Sharers int
 	// Bases is how many bases are known: 1,024. Views is how many views are kept: 4,096.
 	Bases, Views int
-	// SharedRows is how many rows a shared answer may have repaired: 1 << 17, of some 300 bytes each. AllOwnRows is how
-	// many own rows all views may have: 1 << 18, of some 150 bytes each.
-	SharedRows, AllOwnRows int
+	// SharedRows is how many rows a shared answer may have repaired, of some 300 bytes each: twice as many as there are nodes, so
+	// that one that has repaired all goes on, and 1 << 17 in any case. AllOwnRows is how many own rows all views may have, of
+	// some 150 bytes each: twice as many as there are nodes, and 1 << 18 in any case. AllSharedRows is how many all shared answers
+	// may have repaired when a batch begins: four times as many as there are nodes, and 1 << 20 in any case.
+	SharedRows, AllOwnRows, AllSharedRows int
 	// OwnRows is how many own rows a view may have for each class of its base: 32. OwnShare is the part of all rows that
 	// a view may have in any case: 1/32. OwnMost is the part that a view may have however many classes its base has:
 	// 1/8; and OwnFew is how many rows in a small cluster: 512.
@@ -30,7 +36,7 @@ type Limits struct {
 
 func (l *Limits) setDefaults() {
 	for field, value := range map[*int]int{
-		&l.Sharers: 2, &l.Bases: 1024, &l.Views: 4096, &l.SharedRows: 1 << 17, &l.AllOwnRows: 1 << 18,
+		&l.Sharers: 2, &l.Bases: 1024, &l.Views: 4096,
 		&l.OwnRows: 32, &l.OwnShare: 32, &l.OwnMost: 8, &l.OwnFew: 512, &l.CountedClasses: 1024,
 		&l.PassedRows: 1 << 14, &l.DirtyRows: 1024, &l.Moves: 1 << 16, &l.SweptRows: 64,
 	} {
@@ -39,6 +45,12 @@ func (l *Limits) setDefaults() {
 		}
 	}
 }
+
+func (l *Limits) sharedRows(nodes int) int { return cmp.Or(l.SharedRows, max(1<<17, 2*nodes)) }
+
+func (l *Limits) allSharedRows(nodes int) int { return cmp.Or(l.AllSharedRows, max(1<<20, 4*nodes)) }
+
+func (l *Limits) allOwnRows(nodes int) int { return cmp.Or(l.AllOwnRows, max(1<<18, 2*nodes)) }
 
 const (
 	// SparePods is how many pods another answer within a batch is to serve: more pods of the class may

@@ -141,7 +141,7 @@ func (s *sharing) dropReaders(columns []uint32) {
 // evict drops the views whose base has lost its answer, because changes are logged only while there is an answer. Too many views
 // are dropped all at once.
 func (s *sharing) evict(held map[uint64]*Answer) {
-	many := len(s.views) > s.engine.limits.Views || s.rows > s.engine.limits.AllOwnRows
+	many := len(s.views) > s.engine.limits.Views || s.rows > s.engine.limits.allOwnRows(s.engine.tables.Nodes())
 	for id, v := range s.views {
 		if many || v.of.class == nil || held[v.of.class.ID()] != v.of {
 			s.drop(id)
