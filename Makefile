@@ -14,9 +14,8 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 	coordinator/cluster coordinator/compile coordinator/config coordinator/config/policy coordinator/count \
 	coordinator/objects coordinator/queue coordinator/rules coordinator/selector coordinator/storage \
 	deploy internal/lru internal/testkit/build internal/testkit/claims proto/shardsched/v1 scorer scorer/devices
-# Large clusters in the tests of these; and bounds on what is allocated, in files that the race detector leaves out.
-AGAIN  := cmd/internal/cli
-BOUNDS := coordinator
+# Of these, tests run again without it: of files that it leaves out, which bound what is allocated, and of those whose tests are smaller with -short.
+AGAIN  := cmd/internal/cli coordinator
 
 .PHONY: build install demo playground test lint breaking generate generated unit race bench-module oracle soak chaos bench bench-million bench-cluster hostile fuzz clean
 
@@ -68,9 +67,9 @@ generated:
 	done
 
 unit:
-	$(GO) test $(addprefix ./,$(PURE) $(AGAIN))
-	for folder in $(BOUNDS); do \
-	  $(GO) test -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9]*\).*/\1/p' $$(grep -l '^//go:build !race' $$folder/*_test.go) | paste -sd'|'))$$" ./$$folder || exit 1; \
+	$(GO) test $(addprefix ./,$(PURE))
+	for folder in $(AGAIN); do \
+	  $(GO) test -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9]*\).*/\1/p' $$(grep -lE '^//go:build !race|testing\.Short\(\)' $$folder/*_test.go) | paste -sd'|'))$$" ./$$folder || exit 1; \
 	done
 
 race:

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"go/ast"
 	"go/build/constraint"
 	"go/parser"
@@ -33,7 +34,7 @@ func variable(t *testing.T, name string) []string {
 // the race detector has to be tested without it.
 func TestStagesLeaveNoTestOut(t *testing.T) {
 	pure := variable(t, "PURE")
-	plain := slices.Concat(pure, variable(t, "AGAIN"), variable(t, "BOUNDS"))
+	plain := slices.Concat(pure, variable(t, "AGAIN"))
 	seen := map[string]bool{}
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -52,8 +53,8 @@ func TestStagesLeaveNoTestOut(t *testing.T) {
 			return err
 		}
 		if strings.HasSuffix(name, "_test.go") {
-			if leavesRaceOut(file) && !slices.Contains(plain, folder) {
-				t.Errorf("%s is not built with the race detector, and no stage tests %s without it", name, folder)
+			if (leavesRaceOut(file) || asksForShort(file)) && !slices.Contains(plain, folder) {
+				t.Errorf("%s is not tested whole with the race detector, and no stage tests %s without it", name, folder)
 			}
 		} else if why := concurrent(file); why != "" && slices.Contains(pure, folder) && !strings.HasSuffix(name, ".pb.go") {
 			t.Errorf("%s has %s, want %s tested under the race detector: take it out of PURE", name, why, folder)
@@ -68,6 +69,14 @@ func TestStagesLeaveNoTestOut(t *testing.T) {
 			t.Errorf("the Makefile names %s, want a folder with Go code", folder)
 		}
 	}
+}
+
+// asksForShort tells whether a file of tests calls testing.Short.
+func asksForShort(file *ast.File) bool {
+	return slices.ContainsFunc(slices.Collect(ast.Preorder(file)), func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		return ok && s.Sel.Name == "Short" && fmt.Sprint(s.X) == "testing"
+	})
 }
 
 // leavesRaceOut tells whether a file is not built with the race detector.
