@@ -17,7 +17,7 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 # Of these, tests run again without it: of files that it leaves out, which bound what is allocated, and of those whose tests are smaller with -short.
 AGAIN  := cmd/internal/cli coordinator
 
-.PHONY: build install demo playground test lint breaking generate generated unit race bench-module oracle soak chaos bench bench-million bench-cluster hostile fuzz clean
+.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module deploy-test oracle soak chaos bench bench-million bench-cluster hostile fuzz clean
 
 build:
 	@echo 'building bin/shardsched: some 3 minutes the first time, seconds after that'
@@ -40,7 +40,7 @@ playground:
 	@mkdir -p bin
 	@cd bench && $(GO) run ./cluster/controlplane -kubeconfig $(CURDIR)/bin/playground.kubeconfig $(PLAYGROUND)
 
-test: generated lint unit race bench-module oracle
+test: generated lint unit race bench-module deploy-test oracle
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -66,6 +66,10 @@ generated:
 	  cmp "$$tmp/$$f" "$$f" || { echo "$$f is not current: run make generate"; exit 1; }; \
 	done
 
+# deploy/kustomize and deploy/policy, of deploy/chart.
+chart:
+	cd bench && $(GO) run ./deploy/chart/render -deploy ../deploy
+
 unit:
 	$(GO) test $(addprefix ./,$(PURE))
 	for folder in $(AGAIN); do \
@@ -78,7 +82,11 @@ race:
 # -count=1: the tests build the product themselves, which go's cache of results can't see.
 # What takes minutes to build is built first: tests measure time.
 bench-module:
-	cd bench && $(GO) vet ./... && $(GO) run ./cluster/controlplane -build && $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -v /oracle)
+	cd bench && $(GO) vet ./... && $(GO) run ./cluster/controlplane -build && $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -v '/oracle\|/bench/deploy/')
+
+# What is deployed, on a real API server.
+deploy-test:
+	cd bench && $(GO) run ./cluster/controlplane -build && $(GO) test -count=1 -timeout 8m ./deploy/...
 
 # Every decision against upstream's own plugins.
 oracle:

@@ -5,6 +5,7 @@ package deploy
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -29,94 +30,144 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// base is what kustomize/base holds, by kind.
-type base struct {
-	sets     []*appsv1.StatefulSet
-	services []*v1.Service
-	budgets  []*policyv1.PodDisruptionBudget
+// folders are what is rendered for kustomize, a topology each.
+var folders = []string{"kustomize/base", "kustomize/kubernetes", "kustomize/swap"}
+
+// set is a StatefulSet or a Deployment.
+type set struct {
+	name        string
+	serviceName string // empty: a Deployment, whose pods have no names
+	selector    *metav1.LabelSelector
+	labels      map[string]string
+	pod         v1.PodSpec
 }
 
-// readBase decodes the manifests strictly. The labels that kustomization.yaml adds to
-// metadata stand in the selectors' pods already.
-func readBase(t *testing.T) *base {
+// manifests are what a folder holds, by kind.
+type manifests struct {
+	folder   string
+	sets     []set
+	services []*v1.Service
+	budgets  []*policyv1.PodDisruptionBudget
+	bindings []*rbacv1.ClusterRoleBinding // a RoleBinding has the same fields
+	roles    []*rbacv1.ClusterRole
+	accounts []*v1.ServiceAccount
+}
+
+// read decodes a folder's manifests strictly.
+func read(t *testing.T, folder string) *manifests {
 	t.Helper()
-	out := &base{}
-	for _, file := range []string{"coordinator.yaml", "worker.yaml", "namespace.yaml"} {
-		text, err := os.ReadFile(filepath.Join("kustomize/base", file))
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: want manifests, got none (%v)", folder, err)
+	}
+	out := &manifests{folder: folder}
+	for _, file := range files {
+		if name := filepath.Base(file); name == "kustomization.yaml" || name == "kube-scheduler.yaml" {
+			continue
+		}
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, doc := range bytes.Split(text, []byte("\n---\n")) {
-			var head metav1.TypeMeta
-			if err := yaml.Unmarshal(doc, &head); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			var object any
-			switch head.APIVersion + " " + head.Kind {
-			case "apps/v1 StatefulSet":
-				out.sets = append(out.sets, &appsv1.StatefulSet{})
-				object = out.sets[len(out.sets)-1]
-			case "v1 Service":
-				out.services = append(out.services, &v1.Service{})
-				object = out.services[len(out.services)-1]
-			case "policy/v1 PodDisruptionBudget":
-				out.budgets = append(out.budgets, &policyv1.PodDisruptionBudget{})
-				object = out.budgets[len(out.budgets)-1]
-			case "v1 Namespace":
-				object = &v1.Namespace{}
-			default:
-				t.Fatalf("%s: want a kind that this test knows, got %s %s", file, head.APIVersion, head.Kind)
-			}
-			if err := yaml.UnmarshalStrict(doc, object); err != nil {
-				t.Errorf("%s: %s: %v", file, head.Kind, err)
+		for doc := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			if err := out.add(doc); err != nil {
+				t.Errorf("%s: %v", file, err)
 			}
 		}
 	}
 	return out
 }
 
-func TestServicesAndBudgetsMeetTheirPods(t *testing.T) {
-	b := readBase(t)
-	if len(b.sets) != 2 || len(b.services) != 3 || len(b.budgets) != 2 {
-		t.Fatalf("want 2 StatefulSets, 3 Services and 2 budgets, got %d, %d and %d", len(b.sets), len(b.services), len(b.budgets))
+// add decodes one object.
+func (m *manifests) add(doc []byte) error {
+	var head metav1.TypeMeta
+	if err := yaml.Unmarshal(doc, &head); err != nil {
+		return err
 	}
-	selected := func(s labels.Selector) *appsv1.StatefulSet {
-		for _, set := range b.sets {
-			if s.Matches(labels.Set(set.Spec.Template.Labels)) {
-				return set
+	switch head.APIVersion + " " + head.Kind {
+	case "apps/v1 StatefulSet":
+		var s appsv1.StatefulSet
+		err := yaml.UnmarshalStrict(doc, &s)
+		m.sets = append(m.sets, set{s.Name, s.Spec.ServiceName, s.Spec.Selector, s.Spec.Template.Labels, s.Spec.Template.Spec})
+		return err
+	case "apps/v1 Deployment":
+		var d appsv1.Deployment
+		err := yaml.UnmarshalStrict(doc, &d)
+		m.sets = append(m.sets, set{d.Name, "", d.Spec.Selector, d.Spec.Template.Labels, d.Spec.Template.Spec})
+		return err
+	case "v1 Service":
+		return decode(doc, &m.services)
+	case "policy/v1 PodDisruptionBudget":
+		return decode(doc, &m.budgets)
+	case "rbac.authorization.k8s.io/v1 ClusterRoleBinding", "rbac.authorization.k8s.io/v1 RoleBinding":
+		return decode(doc, &m.bindings)
+	case "rbac.authorization.k8s.io/v1 ClusterRole":
+		return decode(doc, &m.roles)
+	case "v1 ServiceAccount":
+		return decode(doc, &m.accounts)
+	case "v1 Namespace":
+		return yaml.UnmarshalStrict(doc, &v1.Namespace{})
+	}
+	return fmt.Errorf("want a kind that this test knows, got %s %s", head.APIVersion, head.Kind)
+}
+
+func decode[T any](doc []byte, into *[]*T) error {
+	object := new(T)
+	*into = append(*into, object)
+	return yaml.UnmarshalStrict(doc, object)
+}
+
+func TestServicesAndBudgetsMeetTheirPods(t *testing.T) {
+	for i, want := range [][3]int{{2, 3, 2}, {2, 3, 2}, {1, 0, 1}} {
+		m := read(t, folders[i])
+		if got := [3]int{len(m.sets), len(m.services), len(m.budgets)}; got != want {
+			t.Errorf("%s: want as many sets, Services and budgets as %v, got %v", m.folder, want, got)
+		}
+		m.check(t)
+	}
+}
+
+func (m *manifests) check(t *testing.T) {
+	selected := func(s labels.Selector) *set {
+		for i := range m.sets {
+			if s.Matches(labels.Set(m.sets[i].labels)) {
+				return &m.sets[i]
 			}
 		}
 		return nil
 	}
-	for _, s := range b.services {
+	for _, s := range m.services {
 		set := selected(labels.SelectorFromSet(s.Spec.Selector))
 		if set == nil {
-			t.Errorf("Service %s: want pods, got none", s.Name)
+			t.Errorf("%s: Service %s: want pods, got none", m.folder, s.Name)
 			continue
 		}
 		ports := map[string]int32{}
-		for _, p := range set.Spec.Template.Spec.Containers[0].Ports {
+		for _, p := range set.pod.Containers[0].Ports {
 			ports[p.Name] = p.ContainerPort
 		}
 		for _, p := range s.Spec.Ports {
 			if got := ports[p.TargetPort.StrVal]; got != p.Port {
-				t.Errorf("Service %s, port %s: want %d in the pod too, got %d", s.Name, p.Name, p.Port, got)
+				t.Errorf("%s: Service %s, port %s: want %d in the pod too, got %d", m.folder, s.Name, p.Name, p.Port, got)
 			}
 		}
 	}
-	for _, p := range b.budgets {
+	for _, p := range m.budgets {
 		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Selector)
 		if err != nil || selected(selector) == nil {
-			t.Errorf("PodDisruptionBudget %s: want pods, got none (%v)", p.Name, err)
+			t.Errorf("%s: PodDisruptionBudget %s: want pods, got none (%v)", m.folder, p.Name, err)
 		}
 	}
-	for _, set := range b.sets {
-		selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-		if err != nil || !selector.Matches(labels.Set(set.Spec.Template.Labels)) {
-			t.Errorf("StatefulSet %s: want its own pods selected, got %v, %v", set.Name, selector, err)
+	for _, set := range m.sets {
+		selector, err := metav1.LabelSelectorAsSelector(set.selector)
+		if err != nil || !selector.Matches(labels.Set(set.labels)) {
+			t.Errorf("%s: %s: want its own pods selected, got %v, %v", m.folder, set.name, selector, err)
 		}
-		if !slices.ContainsFunc(b.services, func(s *v1.Service) bool { return s.Name == set.Spec.ServiceName && s.Spec.ClusterIP == "None" }) {
-			t.Errorf("StatefulSet %s: want a headless Service %s, got none", set.Name, set.Spec.ServiceName)
+		if set.serviceName == "" {
+			continue
+		}
+		if !slices.ContainsFunc(m.services, func(s *v1.Service) bool { return s.Name == set.serviceName && s.Spec.ClusterIP == "None" }) {
+			t.Errorf("%s: %s: want a headless Service %s, got none", m.folder, set.name, set.serviceName)
 		}
 	}
 }
@@ -133,73 +184,81 @@ func TestArgumentsAreFlags(t *testing.T) {
 		name, _, _ := strings.Cut(line, " ")
 		known[name] = true
 	}
-	sets := append(readBase(t).sets, inKubeSchedulersPlace(t)...)
+	sets := []set{{name: "the static pod", pod: staticPod(t)}}
+	for _, folder := range folders {
+		sets = append(sets, read(t, folder).sets...)
+	}
 	for _, set := range sets {
-		c := set.Spec.Template.Spec.Containers[0]
+		c := set.pod.Containers[0]
 		for _, arg := range c.Args[1:] {
 			name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 			if !known[name] {
-				t.Errorf("%s: want a flag, got %s", set.Name, arg)
+				t.Errorf("%s: want a flag, got %s", set.name, arg)
 			}
 			mounted := slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool {
 				return value == m.MountPath || strings.HasPrefix(value, m.MountPath+"/")
 			})
 			if strings.HasPrefix(value, "/") && !mounted {
-				t.Errorf("%s: %s: want a mounted file, got none of that folder", set.Name, arg)
+				t.Errorf("%s: %s: want a mounted file, got none of that folder", set.name, arg)
 			}
 			if name == "etcd-endpoints" {
 				continue // somebody else's ports
 			}
 			for _, m := range regexp.MustCompile(`:(\d{4})$`).FindAllStringSubmatch(value, -1) {
 				if !slices.ContainsFunc(c.Ports, func(p v1.ContainerPort) bool { return strings.Contains(m[1], portText(p)) }) {
-					t.Errorf("%s: %s: want a port of the container, got %v", set.Name, arg, c.Ports)
+					t.Errorf("%s: %s: want a port of the container, got %v", set.name, arg, c.Ports)
 				}
 			}
 		}
 	}
 }
 
-// inKubeSchedulersPlace are the base's coordinator as it is patched, and the static pod.
-func inKubeSchedulersPlace(t *testing.T) []*appsv1.StatefulSet {
+// staticPod is the one in kube-scheduler's place.
+func staticPod(t *testing.T) v1.PodSpec {
 	t.Helper()
-	patch, pod := &appsv1.StatefulSet{}, &v1.Pod{}
-	for file, into := range map[string]any{"kustomize/kubernetes/coordinator.yaml": patch, "static-pod/kube-scheduler.yaml": pod} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.UnmarshalStrict(text, into); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+	text, err := os.ReadFile("static-pod/kube-scheduler.yaml")
+	if err != nil {
+		t.Fatal(err)
 	}
-	c := &patch.Spec.Template.Spec.Containers[0]
-	for _, set := range readBase(t).sets {
-		if of := set.Spec.Template.Spec.Containers[0]; set.Name == patch.Name && of.Name == c.Name {
-			c.VolumeMounts = of.VolumeMounts
-		}
+	var pod v1.Pod
+	if err := yaml.UnmarshalStrict(text, &pod); err != nil {
+		t.Fatal(err)
 	}
-	if c.VolumeMounts == nil {
-		t.Errorf("%s: want a set of the base with a container %s, got none", patch.Name, c.Name)
-	}
-	static := &appsv1.StatefulSet{}
-	static.Name, static.Spec.Template.Spec = "static "+pod.Name, pod.Spec
-	return []*appsv1.StatefulSet{patch, static}
+	return pod.Spec
 }
 
-// TestMemoryLimitsFit holds the limit of every pod of the base to its request, and a worker's to twice what it keeps: the rest
+// TestMemoryLimitsFit holds the limit of every pod to its request, and a worker's to twice what it keeps: the rest
 // is for what is on its way, and Go's runtime is told of nine tenths.
 func TestMemoryLimitsFit(t *testing.T) {
-	for _, set := range readBase(t).sets {
-		c := set.Spec.Template.Spec.Containers[0]
-		limit, request := c.Resources.Limits.Memory().Value(), c.Resources.Requests.Memory().Value()
-		if limit == 0 || request == 0 || request > limit {
-			t.Errorf("%s: want a memory limit above the request, got %d and %d", set.Name, limit, request)
-		}
-		for _, arg := range c.Args {
-			if text, ok := strings.CutPrefix(arg, "--cache-bytes="); ok {
-				if kept, err := strconv.ParseInt(text, 10, 64); err != nil || 2*kept > limit {
-					t.Errorf("%s: %s: want half of the limit %d at the most, got %d, %v", set.Name, arg, limit, kept, err)
+	for _, folder := range folders {
+		for _, set := range read(t, folder).sets {
+			c := set.pod.Containers[0]
+			limit, request := c.Resources.Limits.Memory().Value(), c.Resources.Requests.Memory().Value()
+			if limit == 0 || request == 0 || request > limit {
+				t.Errorf("%s: %s: want a memory limit above the request, got %d and %d", folder, set.name, limit, request)
+			}
+			for _, arg := range c.Args {
+				if text, ok := strings.CutPrefix(arg, "--cache-bytes="); ok {
+					if kept, err := strconv.ParseInt(text, 10, 64); err != nil || 2*kept > limit {
+						t.Errorf("%s: %s: %s: want half of the limit %d at the most, got %d, %v", folder, set.name, arg, limit, kept, err)
+					}
 				}
+			}
+		}
+	}
+}
+
+// TestOnlyCoordinatorsHaveAToken holds pods to no token, but for coordinators in kube-scheduler's place.
+func TestOnlyCoordinatorsHaveAToken(t *testing.T) {
+	for _, folder := range folders {
+		m := read(t, folder)
+		for _, set := range m.sets {
+			want := set.name == "shardsched-coordinator" && folder != "kustomize/base"
+			if got := set.pod.AutomountServiceAccountToken; got == nil || *got != want {
+				t.Errorf("%s: %s: automountServiceAccountToken is %v, want %v", folder, set.name, got, want)
+			}
+			if got := set.pod.ServiceAccountName != ""; got != want {
+				t.Errorf("%s: %s has the account %q, want one only where there is a token", folder, set.name, set.pod.ServiceAccountName)
 			}
 		}
 	}
@@ -207,7 +266,7 @@ func TestMemoryLimitsFit(t *testing.T) {
 
 // TestTheStaticPodSeesItsFilesOnly holds what it mounts of the node to the files that its flags name.
 func TestTheStaticPodSeesItsFilesOnly(t *testing.T) {
-	pod := inKubeSchedulersPlace(t)[1].Spec.Template.Spec
+	pod := staticPod(t)
 	named := map[string]bool{}
 	for _, arg := range pod.Containers[0].Args {
 		if _, value, _ := strings.Cut(arg, "="); strings.HasPrefix(value, "/") {
@@ -237,51 +296,39 @@ func TestTheStaticPodSeesItsFilesOnly(t *testing.T) {
 // TestTheAccountHasKubeSchedulersRoles holds the bindings to the roles that every API server makes for
 // kube-scheduler, and to one account.
 func TestTheAccountHasKubeSchedulersRoles(t *testing.T) {
-	text, err := os.ReadFile("kustomize/kubernetes/rbac.yaml")
-	if err != nil {
-		t.Fatal(err)
+	for _, folder := range folders[1:] {
+		m := read(t, folder)
+		if len(m.accounts) != 1 || m.accounts[0].Name != "shardsched" || m.accounts[0].Namespace != "shardsched" {
+			t.Errorf("%s: want the account shardsched/shardsched, got %v", folder, m.accounts)
+		}
+		var roles []string
+		for _, b := range m.bindings {
+			if len(b.Subjects) != 1 || b.Subjects[0].Name != "shardsched" || b.Subjects[0].Namespace != "shardsched" {
+				t.Errorf("%s: %s: want the account shardsched/shardsched, got %v", folder, b.Name, b.Subjects)
+			}
+			roles = append(roles, b.Kind+" of "+b.RoleRef.Kind+" "+b.RoleRef.Name)
+		}
+		want := []string{
+			"ClusterRoleBinding of ClusterRole system:kube-scheduler",
+			"ClusterRoleBinding of ClusterRole system:volume-scheduler",
+			"RoleBinding of Role extension-apiserver-authentication-reader",
+			"RoleBinding of Role system::leader-locking-kube-scheduler",
+		}
+		if !slices.Equal(roles, want) {
+			t.Errorf("%s: roles: want %q, got %q", folder, want, roles)
+		}
 	}
-	var roles []string
-	for _, doc := range bytes.Split(text, []byte("\n---\n")) {
-		var b rbacv1.ClusterRoleBinding // a RoleBinding has the same fields
-		if err := yaml.Unmarshal(doc, &b); err != nil {
-			t.Fatal(err)
-		}
-		if b.Kind == "ServiceAccount" {
-			continue
-		}
-		if err := yaml.UnmarshalStrict(doc, &b); err != nil {
-			t.Errorf("%s: %v", b.Name, err)
-		}
-		if len(b.Subjects) != 1 || b.Subjects[0].Name != "shardsched" || b.Subjects[0].Namespace != "shardsched" {
-			t.Errorf("%s: want the account shardsched/shardsched, got %v", b.Name, b.Subjects)
-		}
-		roles = append(roles, b.Kind+" of "+b.RoleRef.Kind+" "+b.RoleRef.Name)
-	}
-	want := []string{
-		"ClusterRoleBinding of ClusterRole system:kube-scheduler",
-		"ClusterRoleBinding of ClusterRole system:volume-scheduler",
-		"RoleBinding of Role extension-apiserver-authentication-reader",
-		"RoleBinding of Role system::leader-locking-kube-scheduler",
-	}
-	if !slices.Equal(roles, want) {
-		t.Errorf("roles: want %q, got %q", want, roles)
+	if m := read(t, folders[0]); len(m.bindings)+len(m.roles)+len(m.accounts) > 0 {
+		t.Errorf("%s: want no rights in the cluster, got some", folders[0])
 	}
 }
 
 // TestReadersMayReadTheClientAPI holds the role to the service's name, and to reads.
 func TestReadersMayReadTheClientAPI(t *testing.T) {
-	text, err := os.ReadFile("kustomize/kubernetes/reader.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var role rbacv1.ClusterRole
-	if err := yaml.UnmarshalStrict(text, &role); err != nil {
-		t.Fatal(err)
-	}
+	roles := read(t, "kustomize/kubernetes").roles
 	want := []rbacv1.PolicyRule{{NonResourceURLs: []string{"/" + pb.SchedulerService_ServiceDesc.ServiceName + "/*"}, Verbs: []string{"get"}}}
-	if !reflect.DeepEqual(role.Rules, want) {
-		t.Errorf("want %v, got %v", want, role.Rules)
+	if len(roles) != 1 || !reflect.DeepEqual(roles[0].Rules, want) {
+		t.Errorf("want one role, of %v, got %v", want, roles)
 	}
 }
 
@@ -291,12 +338,18 @@ func portText(p v1.ContainerPort) string {
 }
 
 func TestTheConfigurationLoads(t *testing.T) {
-	c, err := config.Load("kustomize/base/kube-scheduler.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := c.NoEffect(); len(got) > 0 {
-		t.Errorf("no effect: want nothing, got %q", got)
+	for _, folder := range folders {
+		c, err := config.Load(filepath.Join(folder, "kube-scheduler.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		without := c.NoEffectInKubernetes()
+		if folder == "kustomize/base" {
+			without = c.NoEffect()
+		}
+		if len(without) > 0 {
+			t.Errorf("%s: no effect: want nothing, got %q", folder, without)
+		}
 	}
 }
 
