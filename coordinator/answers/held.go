@@ -98,9 +98,9 @@ func (h *held) evict(pods int) {
 		if a.shared {
 			shared += len(a.repaired)
 		}
-		if bytes += a.class.MemoryBytes(); bytes > maxHeldBytes || shared > h.engine.limits.allSharedRows(nodes) || a.class.MemoryBytes() > hugeClass || a.oneBatch ||
-			a.synced < log.first || a.repinned() || a.outlived() || !a.serves(pods, 256+nodes/10, rows) ||
-			slices.ContainsFunc(log.columns, a.reads) {
+		if bytes += a.class.MemoryBytes(); bytes > maxHeldBytes || shared > h.engine.limits.allSharedRows(nodes) ||
+			a.class.MemoryBytes() > hugeClass || a.oneBatch || a.synced < log.first || a.repinned() || a.outlived() ||
+			!a.serves(pods, 256+nodes/10, rows) || slices.ContainsFunc(log.columns, a.reads) {
 			h.drop(id)
 		}
 	}
