@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -152,6 +153,18 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 			for _, pod := range pods(t, objects) {
 				if err := p.postPod(ctx, pod); err != nil {
 					t.Errorf("a pod of %s: %v", pod.Name, err)
+				}
+			}
+		})
+	}
+	for name, overlay := range overlays(t) {
+		t.Run("kustomize: "+name, func(t *testing.T) {
+			for _, o := range build(t, overlay) {
+				if o.GetKind() == "Certificate" || o.GetKind() == "PodMonitor" {
+					continue // as above
+				}
+				if err := p.post(ctx, o); err != nil && !(o.GetKind() == "Namespace" && apierrors.IsAlreadyExists(err)) {
+					t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 				}
 			}
 		})
