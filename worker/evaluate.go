@@ -14,10 +14,13 @@ import (
 
 // evaluate answers one request; doc.go draws its way.
 func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *traced) (*pb.EvaluateResponse, error) {
+	if err := sameRules(req.GetRules()); err != nil { // first: what another version says may look wrong to this one
+		return nil, err
+	}
 	if err := req.Validate(); err != nil {
 		return nil, invalid(err, "evaluate request")
 	}
-	if err := s.terms.fits(req.GetCluster(), req.GetRules()); err != nil {
+	if err := s.terms.fits(req.GetCluster()); err != nil {
 		return nil, err
 	}
 	if err := s.admit(ctx, req.GetTerm()); err != nil {

@@ -437,8 +437,8 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 		req   *pb.EvaluateRequest
 		words string
 	}{
-		{"no cluster", &pb.EvaluateRequest{Term: 7}, "cluster"},
-		{"no term", &pb.EvaluateRequest{Cluster: "blue"}, "term"},
+		{"no cluster", &pb.EvaluateRequest{Rules: scan.Rules(), Term: 7}, "cluster"},
+		{"no term", &pb.EvaluateRequest{Rules: scan.Rules(), Cluster: "blue"}, "term"},
 		{"a shard twice", r.request(r.at(0, 0), q), "shards[1]"},
 		{"too few deltas", r.request([]*pb.ShardDeltas{{Shard: 0, BaseGeneration: 1, Generation: 3}}, q), "shards[0].generation"},
 		{"no pinned sums", r.request(r.at(0), pinnedQuery(5)), "expected 1 pinned sums, got 0"},

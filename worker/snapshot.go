@@ -38,10 +38,13 @@ func (s *Server) loadSnapshot(
 	if header == nil {
 		return nil, invalid(errors.New("the first chunk has none"), "snapshot header")
 	}
+	if err := sameRules(header.GetRules()); err != nil {
+		return nil, err
+	}
 	if err := header.Validate(); err != nil {
 		return nil, invalid(err, "snapshot header")
 	}
-	if err := s.terms.fits(header.GetCluster(), header.GetRules()); err != nil {
+	if err := s.terms.fits(header.GetCluster()); err != nil {
 		return nil, err
 	}
 	if err := s.admit(stream.Context(), header.GetTerm()); err != nil {

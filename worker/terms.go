@@ -28,13 +28,19 @@ func newTerms(cfg *Config, m *metrics) *terms {
 	return &terms{metrics: m, cluster: cfg.Cluster, leading: cfg.Leading, asking: make(chan struct{}, 1)}
 }
 
-// fits refuses who is of another cluster, or computes by other rules.
-func (t *terms) fits(cluster string, rules uint64) error {
-	if cluster != t.cluster {
-		return invalid(fmt.Errorf("this worker serves the cluster %q", t.cluster), "cluster %q", cluster)
-	}
+// sameRules refuses who computes by other rules. Rules are made of all messages, so that nobody who passes has a field or a
+// value to send that this build does not know.
+func sameRules(rules uint64) error {
 	if rules != scan.Rules() {
 		return &otherRulesError{rules}
+	}
+	return nil
+}
+
+// fits refuses who is of another cluster.
+func (t *terms) fits(cluster string) error {
+	if cluster != t.cluster {
+		return invalid(fmt.Errorf("this worker serves the cluster %q", t.cluster), "cluster %q", cluster)
 	}
 	return nil
 }

@@ -169,6 +169,13 @@ func TestOtherRulesAreNotAnswered(t *testing.T) {
 		wantCode(t, err, codes.Unimplemented, fmt.Sprintf("rules %016x: this worker computes by the rules %016x", rules, scan.Rules()))
 		_, err = r.send(&pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{Cluster: "blue", Term: 8, Rules: rules}})
 		wantCode(t, err, codes.Unimplemented, "rules")
+		// What looks wrong here may be right there: it is not called a bug.
+		req = r.request(r.at(0), query(1, 1000))
+		req.Rules, req.Term, req.Queries[0].Filters = rules, 8, []pb.Plugin{1 << 20}
+		_, err = r.client.Evaluate(t.Context(), req)
+		wantCode(t, err, codes.Unimplemented, "rules")
+		_, err = r.send(&pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{Cluster: "blue", Term: 8, Rules: rules, Shard: pb.MaxShard + 1}})
+		wantCode(t, err, codes.Unimplemented, "rules")
 	}
 	r.wantServed() // in the term that it knows
 	if got := r.server.Member().GetRules(); got != scan.Rules() {
