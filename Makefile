@@ -17,7 +17,7 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 # Of these, tests run again without it: of files that it leaves out, which bound what is allocated, and of those whose tests are smaller with -short.
 AGAIN  := cmd/internal/cli coordinator
 
-.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module deploy-test oracle soak chaos bench bench-million bench-cluster hostile fuzz clean
+.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module deploy-test oracle skew golden soak chaos bench bench-million bench-cluster hostile fuzz clean
 
 build:
 	@echo 'building bin/shardsched: some 3 minutes the first time, seconds after that'
@@ -40,7 +40,7 @@ playground:
 	@mkdir -p bin
 	@cd bench && $(GO) run ./cluster/controlplane -kubeconfig $(CURDIR)/bin/playground.kubeconfig $(PLAYGROUND)
 
-test: generated lint unit race bench-module deploy-test oracle
+test: generated lint breaking unit race bench-module deploy-test oracle
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -50,10 +50,11 @@ lint:
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 
-# The wire may only grow: compare with another commit, make breaking BASE=v1.
-BASE ?= HEAD
+# The wire may only grow: since the last release, or since another commit, make breaking BASE=v0.1.0.
 breaking:
-	$(TOOL) buf breaking --against '.git#ref=$(BASE)'
+	@base='$(BASE)'; base=$${base:-$$(git tag --list 'v*' --merged HEAD --sort=-v:refname | head -n 1)}; \
+	if [ -z "$$base" ]; then echo 'breaking: there is no release yet (no tag v…) that messages have to stay compatible with'; else \
+	  echo "breaking: messages since $$base" && $(TOOL) buf breaking --against ".git#ref=$$base"; fi
 
 generate:
 	$(TOOL) buf generate
@@ -91,6 +92,15 @@ deploy-test:
 # Every decision against upstream's own plugins.
 oracle:
 	cd bench && $(GO) test -timeout 20m ./judge/oracle/...
+
+# Coordinators and workers rolled from one version to another and back, one by one: from the last release, make skew BASE=v0.1.0, or
+# without BASE from this version with other rules. Every decision is judged.
+skew:
+	cd bench && $(GO) test -count=1 -v -timeout 30m ./cluster/e2e -run MixedVersions $(if $(BASE),-base $(BASE))
+
+# What this version stores, for later ones to be held to: make golden VERSION=v0.2.0
+golden:
+	$(GO) test -count=1 -run StoredByEachRelease ./coordinator/record ./coordinator/standalone/store -golden $(VERSION)
 
 # The same with fresh seeds for as long as wanted: make soak SOAK=10m. A scenario that differs is
 # made smaller and written to soak/, and how to see it again is printed.

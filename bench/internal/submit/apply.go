@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -17,7 +16,7 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Object is a node or a pod.
+// Object is one that can be applied.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -32,7 +31,7 @@ func Request[T Object](objects []T) (*pb.ApplyRequest, error) {
 		if err != nil {
 			return nil, err
 		}
-		obj.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(kinds[0].Kind))
+		obj.GetObjectKind().SetGroupVersionKind(kinds[0])
 		var raw bytes.Buffer
 		if err := encoder.Encode(obj, &raw); err != nil {
 			return nil, fmt.Errorf("encode %s %s/%s: %w", kinds[0].Kind, obj.GetNamespace(), obj.GetName(), err)
