@@ -126,6 +126,7 @@ func (s *Scheduler) committed(job *bind.Job, p *pendingBind, now, queueNow time.
 	s.metrics.Bound(job.Binding.Pod.Spec.SchedulerName, p.pod, now.Sub(p.popped), queueNow)
 	if !p.letGo {
 		s.metrics.SubmittedToBound(now.Sub(p.pod.Arrived))
+		s.admission.bound(uid)
 	}
 	s.cfg.Reporter.Scheduled(job.Binding.Pod, job.Binding.Node)
 	if p.pod.Attempts > 1 {

@@ -165,6 +165,7 @@ func (s *Scheduler) updateAssumed(p *v1.Pod) bool {
 func (s *Scheduler) seen(p *v1.Pod) {
 	before, was, assumed := s.state.Pod(p.UID)
 	old := s.intake.SetPod(p)
+	s.admission.seen(p)
 	s.unqueue(p.UID)
 	if was != "" && was != p.Spec.NodeName {
 		// Another scheduler has bound it to another node: the room that it was assumed to take is free again.
@@ -190,6 +191,7 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	}
 	s.removeLeftBehind(p)
 	s.disown(p.UID)
+	s.admission.left(p)
 	s.history.Depart(p, node, s.preemptions.whyLeaving[p.UID], s.cfg.Now())
 	delete(s.preemptions.whyLeaving, p.UID)
 	if pending != nil {

@@ -89,6 +89,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		return nil, errors.Join(err, s.outOfTree.Close())
 	}
 	s.addWorkers(&cfg)
+	s.admission = newAdmission(&cfg)
 	return s, nil
 }
 

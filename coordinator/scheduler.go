@@ -88,6 +88,7 @@ type Scheduler struct {
 	ahead       ahead
 	tuning      tuning
 	binds       binds
+	admission   admission
 	preemptions preemptions
 	parking     parking
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
@@ -182,6 +183,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.Run(ctx) })
 	behind.Go(func() { s.cycles.Run(ctx) })
+	behind.Go(func() { s.countRefusals(ctx) })
 	s.outOfTree.Run(ctx)
 	s.cause = s.loop(ctx)
 	s.reads.End()

@@ -94,6 +94,8 @@ func Own() []Definition {
 		counter("shardsched_decided_pods_total", "Attempts that were decided: a node, none, or an error."),
 		counter("shardsched_bound_pods_total", "Pods whose bind was committed."),
 		counter("shardsched_bind_failures_total", "Binds that were refused and taken back."),
+		counter("shardsched_kubelet_refused_pods_total",
+			"Pods that this leader bound and that their node's kubelet refused, by the reason in their status.", "reason"),
 		counter("shardsched_unsettled_answers_total",
 			"Classes that the own tables had to answer for, because what workers said of them did not settle."),
 		counter("shardsched_unfinished_searches_total",

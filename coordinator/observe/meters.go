@@ -29,6 +29,7 @@ type Meters struct {
 	queue    *queueMeter
 	plugins  map[pluginAt]*pluginMeter
 	requests []request
+	refusals map[string]prometheus.Counter
 
 	algorithm, attempts, batchPods   *metrics.Histogram
 	turns, compiles                  *metrics.Histogram
@@ -72,6 +73,7 @@ func NewMeters(r prometheus.Registerer, term uint64) *Meters {
 		profiles:  map[string]*profileMeters{},
 		queue:     newQueueMeter(set),
 		plugins:   map[pluginAt]*pluginMeter{},
+		refusals:  newRefusals(set),
 		algorithm: set.Histogram("scheduler_scheduling_algorithm_duration_seconds"),
 		attempts:  set.Histogram("scheduler_pod_scheduling_attempts"),
 		batchPods: set.Histogram("shardsched_batch_pods"),
