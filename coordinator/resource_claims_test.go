@@ -549,3 +549,30 @@ func TestTheNextLeaderGoesOnAfterAnyWrite(t *testing.T) {
 		x.wantPods("both", "begun promised "+node, "done promised b")
 	})
 }
+
+// A pod with claims is told that there are no such kinds, and is tried again once there are.
+func TestAPodWithClaimsWhereNobodyServesThem(t *testing.T) {
+	api, g := newDeviceAPI(gpuClaim("p")), &recordingReporter{}
+	all := clusterOf(nodesOf("64", "a"))
+	all.NoDevices = true
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
+		cfg.ClaimWriter, cfg.ClaimStatus, cfg.Reporter, cfg.Profiles = api, api, g, withPreemption()
+	}, all, nil, func(x *scenario) {
+		api.told = func(c *resourcev1.ResourceClaim) {
+			x.Deliver([]objects.Event{{Type: objects.Modified, Kind: objects.KindResourceClaim, Object: c}})
+		}
+		x.deliver(objects.Added, using(cores("p", "1"), "p"))
+		x.deliver(objects.Added, cores("plain", "1"))
+		x.wantBinds("while there are no claims", "plain@1 a")
+		if got, want := x.message("p"), "0/1 nodes are available: the API server does not serve resource.k8s.io/v1, so that resource claims can "+
+			"not be allocated. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."; got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		x.Deliver([]objects.Event{{Type: objects.Added, Kind: objects.KindDeviceClass, Object: gpuClass()}, {Type: objects.Added, Kind: objects.KindResourceSlice, Object: gpus("a", 2)}})
+		x.claimEvent(objects.Added, gpuClaim("p"))
+		elapse(time.Minute)
+		if c := api.claim("p"); c.Status.Allocation == nil || len(c.Status.ReservedFor) != 1 {
+			t.Errorf("got %v, want a device once the kinds are there", c.Status)
+		}
+	})
+}

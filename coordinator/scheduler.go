@@ -128,6 +128,9 @@ func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueE
 	}
 	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
 	s.upTo = all.Revision
+	if all.NoDevices {
+		s.state.Claims().NotServed()
+	}
 	s.queue.Restore(entries)
 	s.outOfTree.Load(all)
 	for _, obj := range all.Cluster {

@@ -37,6 +37,8 @@ type Cache struct {
 	// landing are those of claims that PreBind has made, and of which the API has not told yet, by the uid of the
 	// pod.
 	landing map[types.UID]*flight
+	// notServed says that the API server has no kinds of devices.
+	notServed bool
 }
 
 // New makes an empty cache.
@@ -55,14 +57,20 @@ func New(cfg Config) *Cache {
 	}
 }
 
+// NotServed says that the API server has no kinds of devices. It holds until the first object of them comes.
+func (c *Cache) NotServed() { c.notServed = true }
+
 // Set takes in an object of the API that is new or changed; other kinds are left alone.
 func (c *Cache) Set(now objects.Object) (told Changes) {
 	switch now := now.(type) {
 	case *resourcev1.ResourceSlice:
+		c.notServed = false
 		c.setSlice(now, &told)
 	case *resourcev1.ResourceClaim:
+		c.notServed = false
 		c.setClaim(now, &told)
 	case *resourcev1.DeviceClass:
+		c.notServed = false
 		c.mapping.set(c.classes[now.Name], now)
 		c.classes[now.Name] = now
 	}

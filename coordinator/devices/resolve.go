@@ -55,8 +55,10 @@ func (c *Cache) Refusal(pod *v1.Pod) (text, cause, next string) {
 
 // Problem is what keeps a pod's claims from being looked at; "": nothing. A pod waits for that before its first
 // attempt.
+//
+// Differs from upstream: a pod with claims that the API server has no kinds for is tried, so that its condition says why it waits.
 func (c *Cache) Problem(pod *v1.Pod) string {
-	if len(pod.Spec.ResourceClaims) == 0 {
+	if len(pod.Spec.ResourceClaims) == 0 || c.notServed {
 		return ""
 	}
 	if _, err := c.named(pod); err != nil {
@@ -65,8 +67,14 @@ func (c *Cache) Problem(pod *v1.Pod) string {
 	return ""
 }
 
+// notServed is why a pod with claims waits where there are no kinds of devices.
+const notServed = "the API server does not serve resource.k8s.io/v1, so that resource claims can not be allocated"
+
 // named are the claims that a pod names; the first that is not as it has to be is a refusal.
 func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
+	if c.notServed {
+		return nil, refusal{text: notServed, next: "Kubernetes 1.34 and later serve resource.k8s.io/v1, unless --runtime-config turns it off"}
+	}
 	if n := len(pod.Spec.ResourceClaims); n > maxClaims {
 		const text = "pod \"%s/%s\": %d resource claims, at most %d are supported"
 		return nil, refusal{text: fmt.Sprintf(text, pod.Namespace, pod.Name, n, maxClaims)}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -113,15 +114,26 @@ type extendedPatch struct {
 	} `json:"status"`
 }
 
-// TellPod is part of devices.StatusWriter.
+// TellPod is part of devices.StatusWriter. An API server whose gate DRAExtendedResource is off drops what it is told: the kubelet would
+// start the pod without its devices, so that is an error.
 func (w *ClaimWriter) TellPod(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) error {
 	patch := extendedPatch{Metadata: preconditions{UID: pod.UID}}
 	patch.Status.Claim = status
-	return w.send(ctx, request{
+	now := &v1.Pod{}
+	if err := w.send(ctx, request{
 		method: http.MethodPatch, path: podPath(pod, "/status"), template: statusTemplate,
 		kind: kindClaim, contentType: strategicPatchType, body: mustJSON(patch),
-	}, nil)
+	}, now); err != nil {
+		return err
+	}
+	if now.Status.ExtendedResourceClaimStatus == nil {
+		return errNoExtended
+	}
+	return nil
 }
+
+var errNoExtended = errors.New("the API server keeps no status.extendedResourceClaimStatus: its feature gate DRAExtendedResource is off, " +
+	"as it is by default before Kubernetes 1.36")
 
 func (w *ClaimWriter) write(ctx context.Context, method, path, template string,
 	claim *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -77,7 +78,11 @@ func TestClaimsAreWrittenWhole(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newAPI(t, script(found(deviceClaim("8"))))
+			var answer objects.Object = deviceClaim("8")
+			if strings.Contains(x.want, "/pods/") {
+				answer = &v1.Pod{Status: v1.PodStatus{ExtendedResourceClaimStatus: &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "c"}}}
+			}
+			a := newAPI(t, script(found(answer)))
 			got, err := x.call(a.claimWriter())
 			if err != nil || got != nil && got.ResourceVersion != "8" {
 				t.Fatalf("got %v, %v, want version 8", got, err)
@@ -103,6 +108,15 @@ func TestClaimsAreWrittenWhole(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAnAPIServerThatDropsAPodsClaimIsAnError(t *testing.T) {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "uid-p"}}
+	w := newAPI(t, script(found(p))).claimWriter()
+	err := w.TellPod(context.Background(), p, &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "c"})
+	if err == nil || !strings.Contains(err.Error(), "DRAExtendedResource is off") || errors.Is(err, objects.ErrUnknown) {
+		t.Errorf("got %v, want an error that names the gate", err)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 )
 
 // presence tells whether the API server has a kind of devices: resource.k8s.io/v1 came with 1.34, and can be turned off. Nothing
-// is waited for where it does not, and pods with claims wait. The informer goes on asking, as upstream's.
+// is waited for where it does not, and pods with claims are refused. The informer goes on asking, as upstream's: no term has to end
+// where the API server has the kinds later.
 type presence struct {
 	discovery discovery.DiscoveryInterface
 	told      *sync.Once
@@ -37,8 +38,9 @@ func (p *presence) missing(err error) bool {
 		return false
 	}
 	p.told.Do(func() {
-		klog.Background().Info("The API server does not serve the kinds of devices: pods with resource claims wait",
-			"group", resourcev1.SchemeGroupVersion)
+		klog.Background().Info("The API server does not serve the kinds of devices: pods with resource claims are refused until it does. "+
+			"Kubernetes 1.34 and later serve them by default", "kinds", "deviceclasses, resourceclaims, resourceslices",
+			"version", resourcev1.SchemeGroupVersion)
 	})
 	return true
 }

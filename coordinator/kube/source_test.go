@@ -313,6 +313,14 @@ func TestAnAPIServerWithoutDevicesIsNotWaitedFor(t *testing.T) {
 			if source.PodNamed("default", "a") == nil {
 				t.Error("got no pod a, want it")
 			}
+			all, stop, err := source.Subscribe(func([]objects.Event) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			if !all.NoDevices {
+				t.Error("got a snapshot that may have devices, want none")
+			}
 		})
 	}
 }
@@ -353,7 +361,7 @@ func TestDevicesThatWereThereAreNotForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	if len(all.Cluster) != 1 || all.Cluster[0].GetName() != "gpu" {
-		t.Errorf("got %v, want the claim", all.Cluster)
+	if len(all.Cluster) != 1 || all.Cluster[0].GetName() != "gpu" || all.NoDevices {
+		t.Errorf("got %v, none: %t; want the claim", all.Cluster, all.NoDevices)
 	}
 }

@@ -38,6 +38,7 @@ func (s *Source) Subscribe(deliver func([]objects.Event)) (all *objects.Snapshot
 		}
 	}
 	all = snapshot(sub.take())
+	all.NoDevices = slices.ContainsFunc(s.sources, func(one *source) bool { return one.there.isAbsent() })
 	s.subscribed = true
 	var pump sync.WaitGroup
 	pump.Go(func() { sub.pump(deliver) })

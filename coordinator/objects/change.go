@@ -61,6 +61,8 @@ type Snapshot struct {
 	Pods []*v1.Pod
 	// Cluster holds the objects of all other kinds, in the order of Kinds.
 	Cluster []Object
+	// NoDevices says that there is nobody who keeps kinds of devices: an API server that does not serve resource.k8s.io/v1.
+	NoDevices bool
 	// Revision is the revision in etcd after which a watch continues. 0: the objects are from an API
 	// server, or from files.
 	Revision int64
