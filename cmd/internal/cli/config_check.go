@@ -11,9 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
 	clientset "k8s.io/client-go/kubernetes"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
@@ -72,7 +76,7 @@ command line can't be used.`,
 	c.SetFlagErrorFunc(seeHelpFails)
 	fs := c.Flags()
 	fs.BoolVar(&o.reach, "reach-extenders", false, "see whether anything answers at the extenders' addresses, by a GET")
-	o.access.addFlags(fs, "whose pods are held against the profiles' names")
+	o.access.addFlags(fs, "which is asked what it serves, and whose pods are held against the profiles' names")
 	return c
 }
 
@@ -88,9 +92,9 @@ func (o *configCheckOptions) run(ctx context.Context, out io.Writer) error {
 	if err := into.OutOfTree.Check(ctx); err != nil {
 		return err
 	}
-	others := ""
+	cluster := ""
 	if o.access.given() {
-		if others, err = o.otherSchedulers(ctx, c); err != nil {
+		if cluster, err = o.cluster(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -102,7 +106,7 @@ func (o *configCheckOptions) run(ctx context.Context, out io.Writer) error {
 	extenders, reached := o.extenders(ctx, into.Extenders)
 	paragraph(&b, "Extenders:", extenders)
 	paragraph(&b, "Binds:", []string{bindRate(c)})
-	b.WriteString(others)
+	b.WriteString(cluster)
 	departures := c.Departures()
 	paragraph(&b, "kube-scheduler decides otherwise by this file:", departures)
 	paragraph(&b, "Where shardsched departs from it whatever the file says: docs/differences.md,", differences(c))
@@ -241,8 +245,8 @@ func differences(c *config.Config) []string {
 	return parts
 }
 
-// otherSchedulers tells of the pods of the cluster that name no profile of the configuration. The API server picks them out.
-func (o *configCheckOptions) otherSchedulers(ctx context.Context, c *config.Config) (string, error) {
+// cluster tells what the API server lacks, and which pods are left to other schedulers.
+func (o *configCheckOptions) cluster(ctx context.Context, c *config.Config) (string, error) {
 	access, err := o.access.rest()
 	if err != nil {
 		return "", err
@@ -251,6 +255,45 @@ func (o *configCheckOptions) otherSchedulers(ctx context.Context, c *config.Conf
 	if err != nil {
 		return "", fmt.Errorf("reach the API server: %w", err)
 	}
+	server, err := serverLacks(client.Discovery())
+	if err != nil {
+		return "", err
+	}
+	others, err := otherSchedulers(ctx, client, c)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	paragraph(&b, "API server (docs/versions.md):", server)
+	paragraph(&b, "Pods of the cluster whose schedulerName is no profile's, which are left to other schedulers:", others)
+	return b.String(), nil
+}
+
+// serverLacks tells the version of an API server, and what follows from what it does not serve.
+func serverLacks(server discovery.DiscoveryInterface) ([]string, error) {
+	is, err := server.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	lines := []string{is.GitVersion}
+	now, err := version.ParseGeneric(is.GitVersion)
+	if err != nil {
+		return nil, fmt.Errorf("version of the API server: %w", err)
+	}
+	_, err = server.ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		lines = append(lines, "resource.k8s.io/v1 is not served: pods with resource claims are refused")
+	case err != nil:
+		return nil, fmt.Errorf("ask the API server what it serves: %w", err)
+	case now.LessThan(version.MustParseGeneric("1.36.0")):
+		lines = append(lines, "pods that ask for devices as extended resources are refused, unless its gate DRAExtendedResource is on")
+	}
+	return lines, nil
+}
+
+// otherSchedulers tells of the pods of the cluster that name no profile of the configuration. The API server picks them out.
+func otherSchedulers(ctx context.Context, client clientset.Interface, c *config.Config) (lines []string, err error) {
 	var others []fields.Selector
 	for _, p := range c.Expanded() {
 		others = append(others, fields.OneTermNotEqualSelector("spec.schedulerName", *p.SchedulerName))
@@ -264,16 +307,13 @@ func (o *configCheckOptions) otherSchedulers(ctx context.Context, c *config.Conf
 		}
 	})
 	if err != nil {
-		return "", fmt.Errorf("list pods: %w", err)
+		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	var lines []string
 	for name, n := range all {
 		lines = append(lines, fmt.Sprintf("%s: %d, %d of them without a node", name, n, waiting[name]))
 	}
 	if slices.Sort(lines); len(lines) == 0 {
 		lines = []string{"none"}
 	}
-	var b strings.Builder
-	paragraph(&b, "Pods of the cluster whose schedulerName is no profile's, which are left to other schedulers:", lines)
-	return b.String(), nil
+	return lines, nil
 }

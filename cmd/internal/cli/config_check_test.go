@@ -122,10 +122,23 @@ func TestConfigCheckReachesExtenders(t *testing.T) {
 	}
 }
 
-// The API server is asked, in pages, for the pods alone that name no profile.
-func TestConfigCheckHoldsPodsAgainstProfiles(t *testing.T) {
+// The API server is asked what it serves, and, in pages, for the pods alone that name no profile.
+func TestConfigCheckOfACluster(t *testing.T) {
 	var queries []string
+	is, devices := "v1.33.13", http.StatusNotFound
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/version":
+			fmt.Fprintf(w, `{"gitVersion": %q}`, is)
+			return
+		case "/apis/resource.k8s.io/v1":
+			w.WriteHeader(devices)
+			if devices == http.StatusOK {
+				fmt.Fprint(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "resource.k8s.io/v1", "resources": []}`)
+			}
+			return
+		}
 		queries = append(queries, r.URL.Query().Get("fieldSelector")+" "+r.URL.Query().Get("continue"))
 		list := v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 		for _, node := range []string{"n1", ""} {
@@ -134,7 +147,6 @@ func TestConfigCheckHoldsPodsAgainstProfiles(t *testing.T) {
 		if len(queries) == 1 {
 			list.Continue = "more"
 		}
-		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(&list); err != nil {
 			t.Error(err)
 		}
@@ -153,6 +165,21 @@ current-context: c
 	const selector = "spec.schedulerName!=default-scheduler,spec.schedulerName!=packing"
 	if got := strings.Join(queries, "\n"); got != selector+" \n"+selector+" more" {
 		t.Errorf("got queries\n%s", got)
+	}
+	for _, c := range []struct {
+		is      string
+		devices int
+		want    string
+	}{
+		{is, devices, "  v1.33.13\n  resource.k8s.io/v1 is not served: pods with resource claims are refused\n"},
+		{"v1.34.4", http.StatusOK, "  v1.34.4\n  pods that ask for devices as extended resources are refused, unless its gate DRAExtendedResource is on\n"},
+		{"v1.36.3", http.StatusOK, "  v1.36.3\nPods of the cluster"},
+	} {
+		is, devices = c.is, c.devices
+		out, errs, code := command(t, "config", "check", "--kubeconfig", access, writeFile(t, "config.yaml", twoProfiles))
+		if want := "API server (docs/versions.md):\n" + c.want; code != exitDone || !strings.Contains(out, want) {
+			t.Errorf("got exit code %d, %q\n%s\nwant\n%s", code, errs, out, want)
+		}
 	}
 }
 
