@@ -248,7 +248,7 @@ func (s *chaosCluster) keepCoordinator(name string) {
 func (s *chaosCluster) startCoordinator(ctx context.Context, name string) (*life, error) {
 	s.mu.Lock()
 	n := len(s.lives)
-	l := &life{uid: testbed.SchedulerUID(n), leads: make(chan struct{})}
+	l := &life{uid: testbed.CoordinatorUID(n), leads: make(chan struct{})}
 	s.lives = append(s.lives, l)
 	s.mu.Unlock()
 	if n >= tokens {
@@ -258,7 +258,7 @@ func (s *chaosCluster) startCoordinator(ctx context.Context, name string) (*life
 	}
 	start, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p, err := s.Bed.Coordinator(start, testbed.Scheduler{Name: name, Config: profiles, Kubeconfig: s.SchedulerKubeconfigs[n], Args: []string{"--shard-replicas=2"}})
+	p, err := s.Bed.Coordinator(start, testbed.Scheduler{Name: name, Config: profiles, Kubeconfig: s.CoordinatorKubeconfigs[n], Args: []string{"--shard-replicas=2"}})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.T.Logf("%s did not start, and is started again: %v", name, err)

@@ -36,7 +36,7 @@ const (
 func TestNothingIsLostWhenEachPartIsKilled(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	s := newChaosCluster(t, testbed.Config{
-		Durable: true, OwnEtcd: true, SchedulerTokens: tokens,
+		Durable: true, OwnEtcd: true, CoordinatorTokens: tokens,
 		// All that ever was is evidence.
 		APIServerArgs: []string{"--etcd-compaction-interval=0", "--audit-log-maxsize=100000"},
 	}, size{nodes: *nodes, pods: *pods, rate: *perSec, trickle: 15, churn: *perSec / 12, change: 2, seed: *seed})

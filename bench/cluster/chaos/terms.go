@@ -80,7 +80,7 @@ func (t *Term) take(e *auditv1.Event) (bound bool) {
 // writes tells whether a scheduler asked to change something. Reviews of who asks its
 // endpoints change nothing.
 func writes(e *auditv1.Event) bool {
-	if e.User.Username != testbed.SchedulerUser || e.ObjectRef != nil && strings.HasSuffix(e.ObjectRef.Resource, "reviews") {
+	if !testbed.IsScheduler(e.User.Username) || e.ObjectRef != nil && strings.HasSuffix(e.ObjectRef.Resource, "reviews") {
 		return false
 	}
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)

@@ -18,7 +18,7 @@ func asked(second int, uid, what string, code int32) auditv1.Event {
 	verb, object, _ := strings.Cut(what, " ")
 	resource, sub, _ := strings.Cut(object, "/")
 	return auditv1.Event{
-		Verb: verb, User: authenticationv1.UserInfo{Username: testbed.SchedulerUser, UID: uid},
+		Verb: verb, User: authenticationv1.UserInfo{Username: testbed.CoordinatorUser, UID: uid},
 		ObjectRef:                &auditv1.ObjectReference{Resource: resource, Subresource: sub, Namespace: "default", Name: "p"},
 		RequestReceivedTimestamp: metav1.NewMicroTime(time.Unix(int64(second), 0)),
 		ResponseStatus:           &metav1.Status{Code: code},

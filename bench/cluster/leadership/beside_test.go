@@ -40,7 +40,7 @@ func TestOneProfileRunsBesideKubeScheduler(t *testing.T) {
 	c := testbed.New(t, testbed.Config{})
 	c.Create(build.Node("n1").CPU("100").Pods("100").Obj(), build.Node("n2").CPU("100").Pods("100").Obj())
 	c.Upstream(testbed.Scheduler{})
-	ours := c.Coordinator(testbed.Scheduler{Config: config[1], Cluster: "beside"})
+	ours := c.Coordinator(testbed.Scheduler{Config: config[1], Cluster: "beside", Kubeconfig: c.SchedulerKubeconfig})
 	const each = 20
 	var pods []runtime.Object
 	var keys []string

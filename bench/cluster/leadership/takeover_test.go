@@ -81,7 +81,7 @@ func agent(e *auditv1.Event) string {
 func (s *takeoverCluster) binds() []auditv1.Event {
 	s.T.Helper()
 	binds := slices.DeleteFunc(s.Audited(), func(e auditv1.Event) bool {
-		return e.User.Username != testbed.SchedulerUser || e.ObjectRef == nil || e.ObjectRef.Subresource != "binding"
+		return !testbed.IsScheduler(e.User.Username) || e.ObjectRef == nil || e.ObjectRef.Subresource != "binding"
 	})
 	slices.SortStableFunc(binds, func(a, b auditv1.Event) int {
 		return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp.Time)
@@ -195,7 +195,7 @@ func (s *takeoverCluster) wantNothingAfter(then time.Time, who string) {
 	for _, e := range s.Audited() {
 		write := slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb)
 		review := e.ObjectRef != nil && strings.HasSuffix(e.ObjectRef.Resource, "reviews") // of who asks its endpoints
-		if write && !review && e.User.Username == testbed.SchedulerUser && agent(&e) == who && e.RequestReceivedTimestamp.After(then) {
+		if write && !review && testbed.IsScheduler(e.User.Username) && agent(&e) == who && e.RequestReceivedTimestamp.After(then) {
 			s.T.Errorf("written by %s after it was deposed: %s", who, testbed.AuditLine(e))
 		}
 	}

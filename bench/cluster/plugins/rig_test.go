@@ -147,7 +147,10 @@ func (p *pair) makeWidgets() {
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: role.ObjectMeta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: testbed.SchedulerUser}},
+		Subjects: []rbacv1.Subject{
+			{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: testbed.SchedulerUser},
+			{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: testbed.CoordinatorUser},
+		},
 	}
 	if _, err := p.Admin.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		p.T.Fatal(err)

@@ -67,8 +67,9 @@ func (s meteredRig) refuseBinds() {
 					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding"}},
 				}}},
 			},
-			MatchConditions: []admissionv1.MatchCondition{{Name: "schedulers", Expression: "request.userInfo.username == '" + testbed.SchedulerUser + "'"}},
-			Validations:     []admissionv1.Validation{{Expression: "false", Message: "nobody gets in here"}},
+			MatchConditions: []admissionv1.MatchCondition{{Name: "schedulers", Expression: "request.userInfo.username in ['" +
+				testbed.SchedulerUser + "', '" + testbed.CoordinatorUser + "']"}},
+			Validations: []admissionv1.Validation{{Expression: "false", Message: "nobody gets in here"}},
 		},
 	}, metav1.CreateOptions{})
 	s.Must(err)
@@ -85,7 +86,7 @@ func (s meteredRig) refuseBinds() {
 // label, a moment after they are written.
 func (s meteredRig) awaitEntry(yes bool) {
 	s.T.Helper()
-	as, err := s.SchedulerClient()
+	as, err := s.CoordinatorClient()
 	s.Must(err)
 	s.Await(fmt.Sprintf("binds are let in: %t", yes), func(ctx context.Context) (string, bool) {
 		err := as.CoreV1().Pods(noEntry).Bind(ctx, bindingOf(noEntry, "nobody", "a"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -128,7 +129,7 @@ func (s meteredRig) requests() map[string][]request {
 	s.T.Helper()
 	all := map[string][]request{}
 	for _, e := range s.Audited() {
-		if r := e.ObjectRef; r != nil && r.Resource == "pods" && e.User.Username == testbed.SchedulerUser && e.ResponseStatus != nil {
+		if r := e.ObjectRef; r != nil && r.Resource == "pods" && testbed.IsScheduler(e.User.Username) && e.ResponseStatus != nil {
 			what := fmt.Sprintf("%s %s %s/%s", e.Verb, r.Subresource, r.Namespace, r.Name)
 			all[what] = append(all[what], request{e.RequestReceivedTimestamp.Time, e.ResponseStatus.Code})
 		}

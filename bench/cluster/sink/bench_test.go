@@ -41,7 +41,7 @@ func BenchmarkWrites(b *testing.B) {
 	c := testbed.New(b, testbed.Config{NoAudit: true})
 	c.Create(build.Node("n1").Obj())
 	clients := clientsOf(b, c, func() error { return nil })
-	cfg, err := clientcmd.BuildConfigFromFlags("", c.SchedulerKubeconfig)
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.CoordinatorKubeconfig)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestSinks(t *testing.T) {
 
 func clientsOf(t testing.TB, c *testbed.Cluster, fence func() error) *kube.Clients {
 	t.Helper()
-	cfg, err := clientcmd.BuildConfigFromFlags("", c.SchedulerKubeconfig)
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.CoordinatorKubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}

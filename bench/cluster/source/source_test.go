@@ -49,7 +49,7 @@ func TestSource(t *testing.T) {
 // start runs a source under the role that schedulers have until the test ends.
 func start(c *testbed.Cluster) *kube.Source {
 	c.T.Helper()
-	cfg, err := clientcmd.BuildConfigFromFlags("", c.SchedulerKubeconfig)
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.CoordinatorKubeconfig)
 	if err != nil {
 		c.T.Fatal(err)
 	}

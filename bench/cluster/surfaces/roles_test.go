@@ -60,13 +60,13 @@ func TestTheAccountHasTheRolesOfKubeScheduler(t *testing.T) {
 		t.Errorf("roles: got %q, want %q", got, want)
 	}
 
-	// What informers ask for; and by the way: an owner that waits for the claim, and devices in its status.
+	// What informers ask for; and what the API server looks for by the way: devices in a claim's status.
 	used := sets.New("list deviceclasses", "watch deviceclasses", "list resourceslices", "watch resourceslices",
-		"list resourceclaims", "watch resourceclaims", "update pods/finalizers", "update resourceclaims/binding", "patch resourceclaims/binding")
+		"list resourceclaims", "watch resourceclaims", "update resourceclaims/binding", "patch resourceclaims/binding")
 	used.Insert(claimRequests(t)...)
 	// What kube-scheduler has beside, and nobody here asks for.
 	spare := sets.New("get deviceclasses", "get resourceslices", "patch resourceclaims",
-		"get resourceclaims/status", "list resourceclaims/status", "watch resourceclaims/status", "update pods/status")
+		"get resourceclaims/status", "list resourceclaims/status", "watch resourceclaims/status", "update pods/status", "update pods/finalizers")
 	allowed := sets.New[string]()
 	for _, role := range bootstrappolicy.ClusterRoles() {
 		if role.Name != user.KubeScheduler {
@@ -104,6 +104,10 @@ func claimRequests(t *testing.T) (asked []string) {
 		}
 		asked = append(asked, strings.TrimSuffix(info.Verb+" "+info.Resource+"/"+info.Subresource, "/"))
 		w.Header().Set("Content-Type", "application/json")
+		if info.Resource == "pods" {
+			w.Write([]byte(`{"kind": "Pod", "apiVersion": "v1", "status": {"extendedResourceClaimStatus": {"resourceClaimName": "c"}}}`))
+			return
+		}
 		w.Write([]byte(`{"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "c", "namespace": "ns"}}`))
 	}))
 	ctx := t.Context()

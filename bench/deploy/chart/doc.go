@@ -6,7 +6,7 @@
 //	objects, by the template that they are from ──> posted to an API server, judged (tests)
 //	           │ Folders
 //	           v
-//	deploy/kustomize/…, deploy/policy: committed
+//	deploy/kustomize/…, deploy/policy, deploy/rbac: committed
 //
 // Helm's engine runs as a library, and reads nothing but the chart: no cluster, no repository.
 package chart

@@ -67,6 +67,11 @@ func Folders(deploy string) (map[string]string, error) {
 	}
 	files["policy/pod-bounds.yaml"] = bounds["pod-bounds.yaml"]
 	files["policy/kustomization.yaml"] = kustomization("Kustomization", "kustomize.config.k8s.io/v1beta1", []string{"pod-bounds.yaml"})
+	roles, err := c.forKustomize("rbac: minimal")
+	if err != nil {
+		return nil, err
+	}
+	files["rbac/minimal.yaml"] = roles["rbac.yaml"] + "---\n" + roles["rbac-minimal.yaml"]
 	for name, text := range files {
 		files[name] = generated + text
 	}
@@ -174,7 +179,7 @@ func (f folder) add(files map[string]string, c *Chart, part component, base map[
 }
 
 // rendered are the folders that have nothing but what Folders gives.
-var rendered = []string{"kustomize", "policy"}
+var rendered = []string{"kustomize", "policy", "rbac"}
 
 // Write renders the chart in deploy, and puts it in the place of what was rendered before.
 func Write(deploy string) error {

@@ -32,6 +32,7 @@ image: {digest: "sha256:00000000000000000000000000000000000000000000000000000000
 config: "kind: KubeSchedulerConfiguration"
 coordinator: {replicas: 3, extraArgs: [--v=2]}
 embeddedEtcd: {medium: Memory, sizeLimit: 1Gi}
+rbac: minimal
 apiPriority: true
 podBounds: true
 networkPolicy: {enabled: true}

@@ -63,7 +63,7 @@ func newKiller(c *testbed.Cluster) *killer {
 	front.EnableHTTP2 = true
 	front.StartTLS()
 	c.T.Cleanup(func() { front.CloseClientConnections(); front.Close() })
-	config, err := clientcmd.LoadFromFile(c.SchedulerKubeconfig)
+	config, err := clientcmd.LoadFromFile(c.CoordinatorKubeconfig)
 	k.must(err)
 	for _, cluster := range config.Clusters {
 		cluster.Server = front.URL

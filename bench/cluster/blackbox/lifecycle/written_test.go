@@ -25,7 +25,7 @@ func testConditions(r *rig.Rig) {
 	c := testbed.ScheduledCondition(p)
 	want := v1.PodCondition{
 		Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: c.Message,
-		ObservedGeneration: p.Generation, LastTransitionTime: c.LastTransitionTime,
+		ObservedGeneration: testbed.ObservedGeneration(p.Generation), LastTransitionTime: c.LastTransitionTime,
 	}
 	if *c != want || c.LastTransitionTime.IsZero() || p.Generation == 0 {
 		r.T.Errorf("the first condition:\n got %+v\nwant %+v", *c, want)

@@ -19,7 +19,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  users: ["` + SchedulerUser + `"]
+  users: ["` + SchedulerUser + `", "` + CoordinatorUser + `"]
 - level: None
   users: ["system:apiserver"]
 - level: Metadata
@@ -28,7 +28,11 @@ rules:
 
 // startAPIServer starts the API server and makes kubeconfigs and clients.
 func (b *Bed) startAPIServer(ctx context.Context) error {
-	file, err := b.binary(ctx, apiServerProgram)
+	program, err := apiServer(ctx)
+	if err != nil {
+		return err
+	}
+	file, err := b.binary(ctx, program)
 	if err != nil {
 		return err
 	}
@@ -123,20 +127,23 @@ func (b *Bed) makeClients() (err error) {
 	if err := b.creds.kubeconfig(b.SchedulerKubeconfig, server, SchedulerUser, b.creds.schedulerToken); err != nil {
 		return err
 	}
-	b.SchedulerKubeconfigs = nil
-	for i, token := range b.creds.schedulerTokens {
-		file := b.path("credentials", SchedulerUID(i)+".kubeconfig")
-		if err := b.creds.kubeconfig(file, server, SchedulerUser, token); err != nil {
+	b.CoordinatorKubeconfig, b.CoordinatorKubeconfigs = b.path("coordinator.kubeconfig"), nil
+	if err := b.creds.kubeconfig(b.CoordinatorKubeconfig, server, CoordinatorUser, b.creds.coordinatorToken); err != nil {
+		return err
+	}
+	for i, token := range b.creds.coordinatorTokens {
+		file := b.path("credentials", CoordinatorUID(i)+".kubeconfig")
+		if err := b.creds.kubeconfig(file, server, CoordinatorUser, token); err != nil {
 			return err
 		}
-		b.SchedulerKubeconfigs = append(b.SchedulerKubeconfigs, file)
+		b.CoordinatorKubeconfigs = append(b.CoordinatorKubeconfigs, file)
 	}
 	b.AdminREST, b.Admin, err = client(b.AdminKubeconfig)
 	return err
 }
 
-// SchedulerClient is a client that may do what schedulers may.
-func (b *Bed) SchedulerClient() (kubernetes.Interface, error) {
-	_, k, err := client(b.SchedulerKubeconfig)
+// CoordinatorClient is a client that may do what coordinators may.
+func (b *Bed) CoordinatorClient() (kubernetes.Interface, error) {
+	_, k, err := client(b.CoordinatorKubeconfig)
 	return k, err
 }

@@ -66,7 +66,7 @@ func readAudit(text []byte) (events []auditv1.Event, err error) {
 // Denied are the requests of schedulers that RBAC refused, a line each.
 func Denied(events []auditv1.Event) (lines []string) {
 	for _, e := range events {
-		if e.User.Username == SchedulerUser && e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusForbidden {
+		if IsScheduler(e.User.Username) && e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusForbidden {
 			lines = append(lines, AuditLine(e))
 		}
 	}
@@ -78,7 +78,7 @@ func Writes(events []auditv1.Event) (lines []string) {
 	for _, e := range events {
 		switch e.Verb {
 		case "create", "update", "patch", "delete", "deletecollection":
-			if e.User.Username == SchedulerUser {
+			if IsScheduler(e.User.Username) {
 				lines = append(lines, AuditLine(e))
 			}
 		}

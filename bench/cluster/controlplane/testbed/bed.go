@@ -32,9 +32,9 @@ type Config struct {
 	// OwnEtcd gives our schedulers an etcd of their own, as where the API server's may not be
 	// used. It has a Txns file too: see Bed.OwnTxns.
 	OwnEtcd bool
-	// SchedulerTokens is how many kubeconfigs of the scheduler's user there are besides: see
-	// Bed.SchedulerKubeconfigs.
-	SchedulerTokens int
+	// CoordinatorTokens is how many kubeconfigs of the coordinator's user there are besides: see
+	// Bed.CoordinatorKubeconfigs.
+	CoordinatorTokens int
 	// Programs is a folder that BuildIn has filled; empty: what is needed is built from the
 	// source as it is then.
 	Programs string
@@ -47,11 +47,11 @@ type Bed struct {
 	Etcd, APIServer *Server
 	// OwnEtcd is the etcd of our schedulers: Etcd itself, unless the Config wants another.
 	OwnEtcd *Server
-	// AdminKubeconfig and SchedulerKubeconfig are files.
-	AdminKubeconfig, SchedulerKubeconfig string
-	// SchedulerKubeconfigs are of the same user, each with a token of its own: the audit log
-	// tells their requests apart by the UID, which is SchedulerUID of the index.
-	SchedulerKubeconfigs []string
+	// AdminKubeconfig, SchedulerKubeconfig and CoordinatorKubeconfig are files.
+	AdminKubeconfig, SchedulerKubeconfig, CoordinatorKubeconfig string
+	// CoordinatorKubeconfigs are of the same user, each with a token of its own: the audit log
+	// tells their requests apart by the UID, which is CoordinatorUID of the index.
+	CoordinatorKubeconfigs []string
 	// AdminREST configures clients of the administrator: protobuf, no limit.
 	AdminREST *rest.Config
 	// Admin is such a client.
@@ -99,7 +99,7 @@ func (b *Bed) start(ctx context.Context) (err error) {
 	if err := b.copyData(); err != nil {
 		return err
 	}
-	if b.creds, err = newCredentials(b.path("credentials"), b.config.SchedulerTokens); err != nil {
+	if b.creds, err = newCredentials(b.path("credentials"), b.config.CoordinatorTokens); err != nil {
 		return fmt.Errorf("credentials: %w", err)
 	}
 	if err := b.startEtcd(ctx); err != nil {
@@ -107,6 +107,9 @@ func (b *Bed) start(ctx context.Context) (err error) {
 	}
 	if err := b.startAPIServer(ctx); err != nil {
 		return err
+	}
+	if err := b.grant(ctx); err != nil {
+		return fmt.Errorf("roles: %w", err)
 	}
 	b.Pods, err = b.watchPods(ctx)
 	return err

@@ -25,12 +25,20 @@ type program struct {
 // binaryEnv names a file to use for shardsched, instead of building it.
 const binaryEnv = "TESTBED_SHARDSCHED"
 
+// kubernetesEnv names the folder below bench/deploy/versions, such as v1.33, whose kube-apiserver runs; empty: that of the module.
+const kubernetesEnv = "TESTBED_KUBERNETES"
+
 const ours = "github.com/shardsched/shardsched"
 
 // kubeVersion is what upstream's programs say they are; a build from the module cache
 // knows no version.
-const kubeVersion = "-X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 -X " +
-	"k8s.io/component-base/version.gitMinor=36"
+var kubeVersion = versionFlags("v1.36.3")
+
+func versionFlags(version string) string {
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	const of = "-X k8s.io/component-base/version."
+	return of + "gitVersion=" + version + " " + of + "gitMajor=" + parts[0] + " " + of + "gitMinor=" + parts[1]
+}
 
 var (
 	etcdProgram        = program{name: "etcd", path: ours + "/bench/cluster/controlplane/etcd", from: ours + "/bench"}
@@ -47,6 +55,36 @@ const (
 	PluginsOurs   = "cluster/plugins/ours"
 	PluginsTheirs = "cluster/plugins/theirs"
 )
+
+// ObservedGeneration is what an API server keeps of a pod condition's observedGeneration: one of 1.33 drops it.
+func ObservedGeneration(told int64) int64 {
+	if os.Getenv(kubernetesEnv) == "v1.33" {
+		return 0
+	}
+	return told
+}
+
+// apiServer is the program of the API server that the environment asks for.
+func apiServer(ctx context.Context) (program, error) {
+	p := apiServerProgram
+	folder := os.Getenv(kubernetesEnv)
+	if folder == "" {
+		return p, nil
+	}
+	p.name, p.folder = p.name+"-"+folder, "deploy/versions/"+folder
+	dir, err := p.module(ctx)
+	if err != nil {
+		return p, err
+	}
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	list.Dir = filepath.Join(dir, filepath.FromSlash(p.folder))
+	version, err := list.Output()
+	if err != nil {
+		return p, fmt.Errorf("%s=%s: want a folder below bench/deploy/versions: %w", kubernetesEnv, folder, err)
+	}
+	p.ldflags = versionFlags(strings.TrimSpace(string(version)))
+	return p, nil
+}
 
 // pluginProgram is that of a folder of the bench module.
 func pluginProgram(folder string) program {
@@ -70,7 +108,11 @@ func Build(ctx context.Context) error {
 
 // BuildIn builds them into a folder: see Config.Programs.
 func BuildIn(ctx context.Context, dir string) error {
-	for _, p := range []program{etcdProgram, apiServerProgram, controllersProgram, upstreamProgram, oursProgram} {
+	api, err := apiServer(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range []program{etcdProgram, api, controllersProgram, upstreamProgram, oursProgram} {
 		if _, err := p.build(ctx, dir); err != nil {
 			return err
 		}

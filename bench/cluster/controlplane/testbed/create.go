@@ -205,7 +205,7 @@ func (b *Bed) DeletePods(ctx context.Context, keys ...string) error {
 }
 
 // Clear deletes what Create creates, but for namespaces and priority classes, and waits
-// until the pods are gone.
+// until the pods are gone. Of kinds that the API server does not serve there is nothing.
 func (b *Bed) Clear(ctx context.Context) error {
 	core, storage, apps := b.Admin.CoreV1(), b.Admin.StorageV1(), b.Admin.AppsV1()
 	now, all := atOnce(), metav1.ListOptions{}
@@ -222,7 +222,7 @@ func (b *Bed) Clear(ctx context.Context) error {
 			b.Admin.ResourceV1().ResourceClaims(n.Name).DeleteCollection,
 			b.Admin.ResourceV1().ResourceClaimTemplates(n.Name).DeleteCollection,
 		} {
-			if err := remove(ctx, now, all); err != nil {
+			if err := remove(ctx, now, all); err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("clear namespace %s: %w", n.Name, err)
 			}
 		}
@@ -235,7 +235,7 @@ func (b *Bed) Clear(ctx context.Context) error {
 		storage.CSINodes().DeleteCollection, storage.CSIDrivers().DeleteCollection, storage.VolumeAttachments().DeleteCollection,
 		b.Admin.ResourceV1().DeviceClasses().DeleteCollection, b.Admin.ResourceV1().ResourceSlices().DeleteCollection,
 	} {
-		if err := remove(ctx, now, all); err != nil {
+		if err := remove(ctx, now, all); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("clear: %w", err)
 		}
 	}

@@ -26,6 +26,13 @@ import (
 // the roles for its lease and for reading how clients are authenticated.
 const SchedulerUser = "system:kube-scheduler"
 
+// CoordinatorUser is the service account whom coordinators act as. It has the roles of deploy/rbac/minimal.yaml: what a
+// coordinator asks for, and nothing else.
+const CoordinatorUser = "system:serviceaccount:shardsched:shardsched"
+
+// IsScheduler tells whether a user of the API server is a scheduler: upstream's or ours.
+func IsScheduler(user string) bool { return user == SchedulerUser || user == CoordinatorUser }
+
 // AdminUser may do everything.
 const AdminUser = "admin"
 
@@ -33,23 +40,25 @@ const AdminUser = "admin"
 type credentials struct {
 	dir                        string
 	adminToken, schedulerToken string
-	schedulerTokens            []string // besides
+	coordinatorToken           string
+	coordinatorTokens          []string // besides
 }
 
-// SchedulerUID is the UID of the scheduler's user with one of the tokens besides.
-func SchedulerUID(i int) string { return fmt.Sprintf("scheduler-%d", i) }
+// CoordinatorUID is the UID of the coordinator's user with one of the tokens besides.
+func CoordinatorUID(i int) string { return fmt.Sprintf("coordinator-%d", i) }
 
 func newCredentials(dir string, besides int) (credentials, error) {
-	c := credentials{dir: dir, adminToken: rand.Text(), schedulerToken: rand.Text()}
+	c := credentials{dir: dir, adminToken: rand.Text(), schedulerToken: rand.Text(), coordinatorToken: rand.Text()}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return c, err
 	}
-	users := fmt.Sprintf("%s,%s,%s,system:masters\n%s,%s,%s\n",
-		c.adminToken, AdminUser, AdminUser, c.schedulerToken, SchedulerUser, SchedulerUser)
+	users := fmt.Sprintf("%s,%s,%s,system:masters\n%s,%s,%s\n%s,%s,%s\n",
+		c.adminToken, AdminUser, AdminUser, c.schedulerToken, SchedulerUser, SchedulerUser,
+		c.coordinatorToken, CoordinatorUser, CoordinatorUser)
 	for i := range besides {
 		token := rand.Text()
-		c.schedulerTokens = append(c.schedulerTokens, token)
-		users += fmt.Sprintf("%s,%s,%s\n", token, SchedulerUser, SchedulerUID(i))
+		c.coordinatorTokens = append(c.coordinatorTokens, token)
+		users += fmt.Sprintf("%s,%s,%s\n", token, CoordinatorUser, CoordinatorUID(i))
 	}
 	if err := os.WriteFile(c.tokens(), []byte(users), 0o600); err != nil {
 		return c, err

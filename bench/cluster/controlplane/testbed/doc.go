@@ -18,8 +18,9 @@
 // keep terminating, claims that nobody binds stay pending, and nodes always keep the
 // conditions that they were made with.
 //
-// Schedulers act as the user system:kube-scheduler, under the bindings that upstream
-// gives it and nothing more. Audit tells what they asked for, and whether they might.
+// Upstream's scheduler acts as the user system:kube-scheduler, under the bindings that
+// upstream gives it, and coordinators as a service account with the roles of
+// deploy/rbac/minimal.yaml. Audit tells what they asked for, and whether they might.
 //
 // The API of Bed returns errors; Cluster is the same for tests, and fails them.
 //

@@ -25,7 +25,7 @@ type Scheduler struct {
 	// Where it says nothing of them, clients are not limited and leaders are
 	// elected with a short lease.
 	Config string
-	// Kubeconfig is whom it acts as; empty: Bed.SchedulerKubeconfig.
+	// Kubeconfig is whom it acts as; empty: Bed.SchedulerKubeconfig for upstream's, Bed.CoordinatorKubeconfig for ours.
 	Kubeconfig string
 	// Cluster is the name of the cluster in etcd (ours); empty: testbed.
 	Cluster string
@@ -109,12 +109,12 @@ func complete(c, defaults map[string]any) {
 }
 
 // flags are those that upstream's scheduler and ours share.
-func (b *Bed) flags(s *Scheduler, name string) (flags []string, https string, err error) {
+func (b *Bed) flags(s *Scheduler, name, kubeconfig string) (flags []string, https string, err error) {
 	if s.Name == "" {
 		s.Name = name
 	}
 	if s.Kubeconfig == "" {
-		s.Kubeconfig = b.SchedulerKubeconfig
+		s.Kubeconfig = kubeconfig
 	}
 	file, err := b.configuration(*s)
 	if err != nil {
@@ -136,7 +136,7 @@ func (b *Bed) Upstream(ctx context.Context, s Scheduler) (*SchedulerProcess, err
 	if err != nil {
 		return nil, err
 	}
-	flags, https, err := b.flags(&s, "kube-scheduler")
+	flags, https, err := b.flags(&s, "kube-scheduler", b.SchedulerKubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (b *Bed) Coordinator(ctx context.Context, s Scheduler) (*SchedulerProcess, 
 	if err != nil {
 		return nil, err
 	}
-	flags, https, err := b.flags(&s, "coordinator")
+	flags, https, err := b.flags(&s, "coordinator", b.CoordinatorKubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,13 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.Start(ctx)
 }
 
+// RestartWith is Restart with flags that come after those that it had, from then on.
+func (s *Server) RestartWith(ctx context.Context, flags ...string) error {
+	s.Kill()
+	s.args = append(s.args, flags...)
+	return s.Start(ctx)
+}
+
 // Stop asks a process to end, so that it gives back what it holds, and kills it where it
 // takes too long.
 func Stop(p *process.Process) {

@@ -37,14 +37,14 @@ func testDenied(c *Cluster) {
 	if got := Denied(c.Audited()); len(got) > 0 {
 		c.T.Errorf("before: got %q, want nothing denied", got)
 	}
-	k, err := c.SchedulerClient()
+	k, err := c.CoordinatorClient()
 	c.must(err)
-	if _, err := k.CoreV1().Nodes().Get(c.Context(), "a", metav1.GetOptions{}); err != nil {
-		c.T.Errorf("a scheduler reads a node: got %v, want no error", err)
+	if _, err := k.CoreV1().Nodes().List(c.Context(), metav1.ListOptions{}); err != nil {
+		c.T.Errorf("a coordinator lists nodes: got %v, want no error", err)
 	}
 	err = k.CoreV1().Nodes().Delete(c.Context(), "a", metav1.DeleteOptions{})
 	if !apierrors.IsForbidden(err) {
-		c.T.Errorf("a scheduler deletes a node: got %v, want it forbidden", err)
+		c.T.Errorf("a coordinator deletes a node: got %v, want it forbidden", err)
 	}
 	if got, want := fmt.Sprint(Denied(c.Audited())), "[delete nodes a: 403]"; got != want {
 		c.T.Errorf("denied: got %s, want %s", got, want)
