@@ -17,7 +17,7 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 # Of these, tests run again without it: of files that it leaves out, which bound what is allocated, and of those whose tests are smaller with -short.
 AGAIN  := cmd/internal/cli coordinator
 
-.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module deploy-test oracle skew golden soak chaos bench bench-million bench-cluster hostile fuzz clean
+.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module deploy-test test-versions oracle skew golden soak chaos bench bench-million bench-cluster hostile fuzz clean
 
 build:
 	@echo 'building bin/shardsched: some 3 minutes the first time, seconds after that'
@@ -88,6 +88,16 @@ bench-module:
 # What is deployed, on a real API server.
 deploy-test:
 	cd bench && $(GO) run ./cluster/controlplane -build && $(GO) test -count=1 -timeout 8m ./deploy/...
+
+# Surfaces, leadership and black boxes on the kube-apiservers of older versions, but for what their files except
+# name: make test-versions VERSIONS=v1.33. Building an API server takes some minutes the first time.
+VERSIONS ?= v1.33 v1.34 v1.35
+test-versions:
+	cd bench && for v in $(VERSIONS); do echo "kube-apiserver $$v"; \
+	  except=$$(sed -n 's/^\([^# ][^ ]*\) .*/\1/p' deploy/versions/$$v/except | paste -sd'|'); \
+	  TESTBED_KUBERNETES=$$v $(GO) run ./cluster/controlplane -build && TESTBED_KUBERNETES=$$v $(GO) test -count=1 -timeout 20m \
+	    $${except:+-skip "$$except"} ./cluster/surfaces ./cluster/leadership ./cluster/blackbox/... ./deploy/versions || exit 1; \
+	done
 
 # Every decision against upstream's own plugins.
 oracle:
