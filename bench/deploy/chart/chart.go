@@ -44,9 +44,14 @@ func Values(texts ...[]byte) (map[string]any, error) {
 		if err := yaml.UnmarshalStrict(text, &values); err != nil {
 			return nil, fmt.Errorf("values: %w", err)
 		}
-		out = chartutil.CoalesceTables(values, out)
+		out = merge(out, values)
 	}
 	return out, nil
+}
+
+// merge puts later values before others, key by key.
+func merge(values, later map[string]any) map[string]any {
+	return chartutil.CoalesceTables(later, values)
 }
 
 // Render gives the text of each template that is not empty, by the template's file name, and the notes. An error names the value

@@ -217,6 +217,8 @@ func TestPeersNarrowThePolicies(t *testing.T) {
 		{"sharded", "apiServerPorts: [8443]", "coordinator", "API server", 6443, false},
 		{"sharded", "etcd: [{ipBlock: {cidr: 10.0.0.0/29}}]", "worker", "etcd", 2379, true},
 		{"sharded", "etcd: [{ipBlock: {cidr: 10.0.0.0/29}}]", "worker", "node", 2379, false},
+		{"sharded", "etcdPorts: [2389]", "coordinator", "etcd", 2389, true},
+		{"sharded", "etcdPorts: [2389]", "coordinator", "etcd", 2379, false},
 		{"sharded", "clients: []", "neighbour", "coordinator", 7450, false},
 		{"sharded", "clients: [{namespaceSelector: {}}]", "stranger", "coordinator", 7450, true},
 		{"sharded", "scrapers: []", "prometheus", "worker", 7461, false},
