@@ -293,6 +293,40 @@ func TestTheStaticPodSeesItsFilesOnly(t *testing.T) {
 	}
 }
 
+// TestPodsOutrankSpreadAndAreProbed holds all pods to what README.md says under "What is set".
+func TestPodsOutrankSpreadAndAreProbed(t *testing.T) {
+	for _, folder := range folders {
+		m := read(t, folder)
+		for _, set := range m.sets {
+			if set.pod.PriorityClassName != "system-cluster-critical" {
+				t.Errorf("%s: %s: the priority class is %q", folder, set.name, set.pod.PriorityClassName)
+			}
+			var over []string
+			for _, c := range set.pod.TopologySpreadConstraints {
+				selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+				if err != nil || !selector.Matches(labels.Set(set.labels)) || c.WhenUnsatisfiable != v1.ScheduleAnyway {
+					t.Errorf("%s: %s: want its own pods spread where there is room, got %v, %v", folder, set.name, c, err)
+				}
+				over = append(over, c.TopologyKey)
+			}
+			if want := []string{v1.LabelTopologyZone, v1.LabelHostname}; !slices.Equal(over, want) {
+				t.Errorf("%s: %s: spread over %q, want %q", folder, set.name, over, want)
+			}
+			c := set.pod.Containers[0]
+			for path, p := range map[string]*v1.Probe{"/livez": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+				if p == nil || p.HTTPGet == nil || p.HTTPGet.Path != path || p.HTTPGet.Port.StrVal != "health" {
+					t.Errorf("%s: %s: want a probe of %s at the port health, got %v", folder, set.name, path, p)
+				}
+			}
+		}
+		for _, b := range m.budgets {
+			if b.Spec.MaxUnavailable.IntValue() != 1 || *b.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
+				t.Errorf("%s: %s: want one pod at a time, and those that are not ready always, got %v", folder, b.Name, b.Spec)
+			}
+		}
+	}
+}
+
 // TestTheAccountHasKubeSchedulersRoles holds the bindings to the roles that every API server makes for
 // kube-scheduler, and to one account.
 func TestTheAccountHasKubeSchedulersRoles(t *testing.T) {
