@@ -8,11 +8,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
 	"github.com/shardsched/shardsched/internal/testkit/build"
@@ -77,6 +79,7 @@ func TestOneProfileRunsBesideKubeScheduler(t *testing.T) {
 		t.Errorf("denied: want nothing, got\n%s", strings.Join(denied, "\n"))
 	}
 
+	refuse(t, c, ours)
 	checkConfig(t, c, config[1], fmt.Sprintf("default-scheduler: %d, 0 of them without a node\n", each))
 	ours.Terminate()
 	if got := exitCode(&takeoverCluster{Cluster: c}, ours); got != 0 {
@@ -92,6 +95,34 @@ func TestOneProfileRunsBesideKubeScheduler(t *testing.T) {
 		t.Errorf("got %+v, %v; want the pod that waits to wait", p, err)
 	}
 	leftInEtcd(t, c, page)
+}
+
+// refuse has a kubelet refuse one pod of kube-scheduler's and two of ours, which is counted of ours. Nobody has told that they run.
+func refuse(t *testing.T, c *testbed.Cluster, ours *testbed.SchedulerProcess) {
+	t.Helper()
+	for _, name := range []string{"theirs-00", "ours-00", "ours-01"} {
+		patch := []byte(`{"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}}`)
+		if _, err := c.Admin.CoreV1().Pods(metav1.NamespaceDefault).Patch(c.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = `shardsched_kubelet_refused_pods_total{reason="OutOfcpu"} 2`
+	ctx, got := c.Context(), ""
+	for !strings.Contains(got, want+"\n") {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("want %s, got\n%s", want, got)
+		case <-time.After(100 * time.Millisecond):
+		}
+		_, text, err := ours.Get(ctx, "/metrics", c.AdminToken())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = text
+	}
+	if !strings.Contains(leavingPage(t), "`shardsched_kubelet_refused_pods_total`") {
+		t.Error("docs/leaving.md: got nothing of shardsched_kubelet_refused_pods_total")
+	}
 }
 
 // checkConfig has shardsched config check find nothing that differs in a configuration, and count the pods that are kube-scheduler's.
