@@ -105,6 +105,16 @@ func parseIdentity(u *url.URL) (Identity, error) {
 	return id, nil
 }
 
+// CheckIdentity refuses what can't be an Identity's domain or cluster.
+func CheckIdentity(domain, cluster string) error {
+	for _, part := range []string{domain, cluster} {
+		if !plain(part) {
+			return fmt.Errorf("%q is not letters, digits, '-', '.' and '_'", part)
+		}
+	}
+	return nil
+}
+
 // plain tells whether a part of an identity has no character with a meaning of its own.
 func plain(part string) bool {
 	return part != "" && part != "." && part != ".." && !strings.ContainsFunc(part, func(r rune) bool {

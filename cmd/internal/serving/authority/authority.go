@@ -1,12 +1,8 @@
 package authority
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"math/big"
 	"net"
 	"net/url"
@@ -14,30 +10,24 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/shardsched/shardsched/cmd/internal/certs"
 )
 
 // Authority signs.
 type Authority struct {
-	t    testing.TB
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	t     testing.TB
+	signs *certs.Authority
 	// PEM is its own certificate, for a file of trusted authorities.
 	PEM []byte
 }
 
 // New makes an authority.
 func New(t testing.TB) *Authority {
-	a := &Authority{t: t, key: newKey(t)}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	t.Helper()
+	signs, err := certs.NewAuthority(pkix.Name{CommonName: "test authority"}, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	must(t, err)
-	a.cert, err = x509.ParseCertificate(der)
-	must(t, err)
-	a.PEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return a
+	return &Authority{t, signs, certs.Pair{Certificate: signs.Certificate}.CertificatePEM()}
 }
 
 // Subject is what a certificate says of its holder.
@@ -63,7 +53,6 @@ func (a *Authority) Issue(dir string, s Subject) Files {
 // IssueLeaf is Issue without the authority's certificate.
 func (a *Authority) IssueLeaf(dir string, s Subject) Files {
 	a.t.Helper()
-	key := newKey(a.t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(max(s.Serial, 2)), Subject: pkix.Name{CommonName: s.CommonName},
 		DNSNames: s.DNS, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -75,13 +64,13 @@ func (a *Authority) IssueLeaf(dir string, s Subject) Files {
 		must(a.t, err)
 		template.URIs = append(template.URIs, u)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	pair, err := a.signs.Issue(template)
 	must(a.t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	key, err := pair.KeyPEM()
 	must(a.t, err)
 	files := Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt")}
-	Replace(a.t, files.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
-	Replace(a.t, files.Cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	Replace(a.t, files.Key, key)
+	Replace(a.t, files.Cert, pair.CertificatePEM())
 	return files
 }
 
@@ -96,12 +85,6 @@ func Replace(t testing.TB, file string, text []byte) {
 		later := before.ModTime().Add(time.Second)
 		must(t, os.Chtimes(file, later, later))
 	}
-}
-
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	return key
 }
 
 func must(t testing.TB, err error) {
