@@ -32,6 +32,11 @@ func (e Etcd) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
+// end is that of the certificate shown to etcd.
+func (e Etcd) end() serving.End {
+	return serving.FilesEnd("certificate for etcd", e.CertFile, e.KeyFile, e.CAFile)
+}
+
 // connect opens a client of an etcd outside the process. It does not wait for it to
 // answer. The TLS files are read again for each connection.
 func (e Etcd) connect() (*clientv3.Client, error) {

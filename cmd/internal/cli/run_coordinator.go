@@ -64,6 +64,7 @@ type service struct {
 func (v service) run(ctx context.Context) (err error) {
 	registry := newTermRegistry()
 	v.guard.CountRefusals(registry.process, klog.FromContext(ctx))
+	serving.TellEnds(registry.process, map[string]serving.End{"tls": v.guard.End, "etcd": v.etcdFlags.end()})
 	l, callers, err := listenAPI(v.guard, v.listen)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
@@ -108,6 +109,7 @@ type kubernetes struct {
 	fence    *leader.Fence
 	// heartbeat is the scheduling loop's.
 	heartbeat observe.Heartbeat
+	access    *rest.Config // to the API server
 	clients   *kube.Clients
 	source    *kube.Source
 	plugins   *kube.Plugins // nil: no profile has any
@@ -127,12 +129,11 @@ func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, 
 	if k.filter, err = o.Kube.MetricsFilter(); err != nil {
 		return nil, err
 	}
-	connection, err := o.Kube.REST(c.ClientConnection)
-	if err != nil {
+	if k.access, err = o.Kube.REST(c.ClientConnection); err != nil {
 		return nil, err
 	}
 	k.clients, err = kube.NewClients(ctx, kube.ClientConfig{
-		REST: connection, QPS: c.ClientConnection.QPS, Burst: int(c.ClientConnection.Burst),
+		REST: k.access, QPS: c.ClientConnection.QPS, Burst: int(c.ClientConnection.Burst),
 		ContentType: c.ClientConnection.ContentType, AcceptContentTypes: c.ClientConnection.AcceptContentTypes,
 		UserAgent: fmt.Sprintf("shardsched/%s (%s/%s)", Version(), runtime.GOOS, runtime.GOARCH),
 		Fence:     k.fence.Check, Registerer: k.registry,
@@ -170,6 +171,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
+	serving.TellEnds(k.registry, k.ends(https))
 	l, callers, err := listenAPI(k.clientGuard(https), k.o.Listen)
 	if err != nil {
 		return err
@@ -230,6 +232,25 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	})
 	fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", cmp.Or(record.Address, k.o.Listen))
 	return g.Wait()
+}
+
+// ends are those of all certificates that the process shows. That of the HTTPS port may be made in memory.
+func (k *kubernetes) ends(https kubeflags.HTTPS) map[string]serving.End {
+	shown := k.access.TLSClientConfig
+	ends := map[string]serving.End{
+		"tls": k.guard.End, "etcd": k.o.Etcd.end(),
+		"kubeconfig": serving.FilesEnd("client certificate of the kubeconfig", shown.CertFile, shown.KeyFile, ""),
+	}
+	if shown.CertFile == "" {
+		ends["kubeconfig"] = serving.PEMEnd(func() []byte { return shown.CertData })
+	}
+	if https.Serving != nil {
+		ends["https"] = serving.PEMEnd(func() []byte {
+			certificates, _ := https.Serving.Cert.CurrentCertKeyContent()
+			return certificates
+		})
+	}
+	return ends
 }
 
 // podFrom is namespace/name of the pod that this process runs in, by the environment; empty: it does not say.

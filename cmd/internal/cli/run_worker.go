@@ -40,6 +40,7 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	defer etcd.Close()
 	registry := newRegistry()
 	guard.CountRefusals(registry, klog.FromContext(ctx))
+	serving.TellEnds(registry, map[string]serving.End{"tls": guard.End, "etcd": o.Etcd.end()})
 	l, err := guard.Listen("listen", o.Listen)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"k8s.io/client-go/util/cert"
 )
 
 // A connection lives this long: what its certificate said at the start holds no longer. Calls under
@@ -26,7 +28,7 @@ const (
 // must be. Without TLS it guards nothing.
 type Guard struct {
 	pair    *rotating[*tls.Certificate] // nil: this process shows none
-	roots   *rotating[*x509.CertPool]   // nil: without TLS
+	roots   *rotating[roots]            // nil: without TLS
 	names   dnsRoles
 	cluster string
 	age     time.Duration
@@ -43,39 +45,49 @@ func (t TLS) Open(cluster string) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.pair = rotatingPair(t.CertFile, t.KeyFile)
+	g.pair = rotatingPair("--tls-cert-file, --tls-private-key-file", t.CertFile, t.KeyFile)
 	_, err = g.pair.get()
 	return g, err
 }
 
 func (t TLS) openRoots(cluster string) (*Guard, error) {
-	g := &Guard{roots: rotatingRoots("--tls-ca-file", t.CAFile), cluster: cluster, age: maxConnectionAge}
+	g := &Guard{roots: rotatingRoots("--tls-ca-file", t.CAFile), cluster: cluster, age: cmp.Or(t.ConnectionAge, maxConnectionAge)}
 	g.names, _ = parseDNSRoles(t.DNSRoles) // Validate has read them
 	_, err := g.roots.get()
 	return g, err
 }
 
-func rotatingPair(certFile, keyFile string) *rotating[*tls.Certificate] {
+func rotatingPair(flags, certFile, keyFile string) *rotating[*tls.Certificate] {
 	return &rotating[*tls.Certificate]{files: []string{certFile, keyFile}, read: func() (*tls.Certificate, error) {
 		c, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w", err)
+			return nil, fmt.Errorf("%s: %w", flags, err)
 		}
 		return &c, nil
 	}}
 }
 
-func rotatingRoots(flag, file string) *rotating[*x509.CertPool] {
-	return &rotating[*x509.CertPool]{files: []string{file}, read: func() (*x509.CertPool, error) {
+// roots are authorities that are trusted.
+type roots struct {
+	pool *x509.CertPool
+	all  []*x509.Certificate
+}
+
+func rotatingRoots(flag, file string) *rotating[roots] {
+	return &rotating[roots]{files: []string{file}, read: func() (roots, error) {
 		pem, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", flag, err)
+			return roots{}, fmt.Errorf("%s: %w", flag, err)
+		}
+		all, err := cert.ParseCertsPEM(pem)
+		if err != nil {
+			return roots{}, fmt.Errorf("%s: %s: want certificates (PEM): %w", flag, file, err)
 		}
 		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: %s holds no certificate", flag, file)
+		for _, c := range all {
+			pool.AddCert(c)
 		}
-		return pool, nil
+		return roots{pool, all}, nil
 	}}
 }
 
@@ -176,10 +188,10 @@ func (g *Guard) serverConfig() *tls.Config {
 			if err != nil {
 				return nil, err
 			}
-			roots, err := g.roots.get()
+			trusted, err := g.roots.get()
 			return &tls.Config{
 				MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true, NextProtos: []string{"h2", "http/1.1"},
-				ClientAuth: asked, ClientCAs: roots, Certificates: []tls.Certificate{*pair},
+				ClientAuth: asked, ClientCAs: trusted.pool, Certificates: []tls.Certificate{*pair},
 			}, err
 		},
 	}
@@ -188,9 +200,9 @@ func (g *Guard) serverConfig() *tls.Config {
 // clientConfig is for one handshake. The server's name is checked against the address dialled, and
 // it must be of the role, and a worker of that id.
 func (g *Guard) clientConfig(role Role, id string) (*tls.Config, error) {
-	roots, err := g.roots.get()
+	trusted, err := g.roots.get()
 	c := &tls.Config{
-		MinVersion: tls.VersionTLS12, RootCAs: roots,
+		MinVersion: tls.VersionTLS12, RootCAs: trusted.pool,
 		VerifyConnection: func(s tls.ConnectionState) error { return g.require(s.PeerCertificates[0], role, id) },
 	}
 	if err != nil || g.pair == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -11,6 +12,8 @@ import (
 // TLS names the files of mutual TLS: all three, or none.
 type TLS struct {
 	CertFile, KeyFile, CAFile string
+	// ConnectionAge is how long a connection lives; 0: an hour.
+	ConnectionAge time.Duration
 	// DNSRoles are roles of certificates without an Identity of their own: NAME=ROLE,…
 	DNSRoles string
 }
