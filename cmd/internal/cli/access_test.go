@@ -134,6 +134,11 @@ type process struct {
 // start runs a command until the test ends.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startWith(t, Standard(), args...)
+}
+
+func startWith(t *testing.T, runs Runs, args ...string) *process {
+	t.Helper()
 	ctx, end := context.WithCancel(context.WithValue(t.Context(), signalled{}, true))
 	out, in := io.Pipe()
 	p := &process{t: t, lines: make(chan string, 16)}
@@ -145,7 +150,7 @@ func start(t *testing.T, args ...string) *process {
 	}()
 	done := make(chan int, 1)
 	go func() {
-		done <- Main(ctx, args, Streams{In: strings.NewReader(""), Out: io.Discard, Err: in, Env: func(string) string { return "" }}, Standard())
+		done <- Main(ctx, args, Streams{In: strings.NewReader(""), Out: io.Discard, Err: in, Env: func(string) string { return "" }}, runs)
 		in.Close()
 	}()
 	t.Cleanup(func() {

@@ -29,6 +29,12 @@ import (
 func guardedEtcd(t *testing.T, a *authority.Authority) (endpoint string) {
 	t.Helper()
 	f := a.Issue(t.TempDir(), authority.Subject{CommonName: "etcd"})
+	return etcdWith(t, transport.TLSInfo{CertFile: f.Cert, KeyFile: f.Key, TrustedCAFile: f.CA, ClientCertAuth: true})
+}
+
+// etcdWith is an etcd on 127.0.0.1.
+func etcdWith(t *testing.T, clients transport.TLSInfo) (endpoint string) {
+	t.Helper()
 	c := embed.NewConfig()
 	c.Dir, c.LogLevel, c.EnableGRPCGateway = t.TempDir(), "fatal", false
 	l, err := net.Listen("tcp", "127.0.0.1:0") // the address that the certificate is for, on a port that is free
@@ -40,7 +46,7 @@ func guardedEtcd(t *testing.T, a *authority.Authority) (endpoint string) {
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{here}, []url.URL{here}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
-	c.ClientTLSInfo = transport.TLSInfo{CertFile: f.Cert, KeyFile: f.Key, TrustedCAFile: f.CA, ClientCertAuth: true}
+	c.ClientTLSInfo = clients
 	server, err := embed.StartEtcd(c)
 	if err != nil {
 		t.Fatal(err)
