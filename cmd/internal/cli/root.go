@@ -117,7 +117,7 @@ What would happen if I applied this chart to that cluster?
 	addRuns(root, s, r)
 	addClients(root, s)
 	root.AddCommand(newConvertCommand(s, r.OutOfTree), newConfigCommand(s, r.OutOfTree), newSnapshotCommand(s), newCELCommand(s),
-		newCertsCommand(s), newVersionCommand(s))
+		newCertsCommand(s), newGenerateCommand(s, r.OutOfTree), newVersionCommand(s))
 	markUsage(root)
 	return root
 }
