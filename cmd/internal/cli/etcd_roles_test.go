@@ -142,6 +142,7 @@ func TestEtcdUsers(t *testing.T) {
 			"--etcd-endpoints", endpoint, "--etcd-cafile", e.CAFile, "--etcd-certfile", e.CertFile, "--etcd-keyfile", e.KeyFile)
 	}
 	coordinator := start(t, args(etcdUser(t, ofEtcd, endpoint, "shardsched-coordinator"), issue("coordinator"), "coordinator", "--standalone")...)
+	serves := coordinator.line("coordinator serves clients on ") // it has set up the log, which is the process's
 	worker := start(t, args(workerUser, issue("worker/w1"), "worker", "--id", "w1")...)
 	address := worker.line("worker w1 serves on ")
 	as := connected(t, workerUser)
@@ -157,7 +158,7 @@ func TestEtcdUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(client.Config{Addresses: []string{coordinator.line("coordinator serves clients on ")}, Patience: submitPatience, Dial: dialer(guard)})
+	c, err := client.New(client.Config{Addresses: []string{serves}, Patience: submitPatience, Dial: dialer(guard)})
 	if err != nil {
 		t.Fatal(err)
 	}

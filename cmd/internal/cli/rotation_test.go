@@ -106,12 +106,13 @@ func TestCertificatesAreRotatedUnderLoad(t *testing.T) {
 	workerAt, coordinatorAt := make(chan string, 1), make(chan string, 1)
 	toWorker, toCoordinator := forward(t, workerAt), forward(t, coordinatorAt)
 	workerListens, metrics := freeLoopback(t), freeLoopback(t)
+	// The coordinator first: it sets up the log, which is the process's.
+	coordinator := startWith(t, runs, args(user("coordinator-etcd"), role("coordinator"), "coordinator", "--standalone", "--listen", "127.0.0.1:0", "--http-listen", metrics)...)
+	coordinatorAt <- coordinator.line("coordinator serves clients on ")
 	worker := startWith(t, runs, args(user("worker-etcd"), role("worker"), "worker", "--id", "w1", "--http-listen", "", "--advertise", toWorker.Addr().String(),
 		"--listen", workerListens)...)
 	worker.line("worker w1 serves on ")
 	workerAt <- workerListens
-	coordinator := startWith(t, runs, args(user("coordinator-etcd"), role("coordinator"), "coordinator", "--standalone", "--listen", "127.0.0.1:0", "--http-listen", metrics)...)
-	coordinatorAt <- coordinator.line("coordinator serves clients on ")
 
 	guard, err := role("writer").Open("")
 	if err != nil {
