@@ -70,6 +70,9 @@ type SchedulerConfig struct {
 	DisruptionController bool
 	// Journal keeps queue entries; nil: nowhere.
 	Journal journal.Store
+	// History keeps what is remembered of decisions for the next leader, under the name Self; nil: nowhere.
+	History journal.HistoryStore
+	Self    string
 	// Evictor carries preemptions out; nil: victims are gone at once.
 	Evictor Evictor
 	// SyncPreemption says that preemptors are not gated while their victims are told to leave

@@ -48,15 +48,16 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		compiler:    compile.New(),
 		inbox:       newInbox(),
 		journal:     journal.New(cfg.Journal),
+		kept:        journal.NewHistory(cfg.History, cfg.Self),
 		budget:      budget{free: free},
 		ended:       make(chan struct{}),
 		binds:       binds{pending: map[types.UID]*pendingBind{}},
 		preemptions: preemptions{gated: map[types.UID]struct{}{}, whyLeaving: map[types.UID]string{}},
 		batch:       batch{size: newBatchSize(cfg.BatchSize)},
-		history:     observe.NewHistory(),
 		since:       cfg.Now(),
 		failing:     map[types.UID]struct{}{},
 	}
+	s.history = observe.NewHistory(s.kept)
 	if !free {
 		s.state.Bound(state.Bounded())
 	}

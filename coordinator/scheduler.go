@@ -56,6 +56,7 @@ type Scheduler struct {
 	cycles    *bind.Cycles
 	claims    *devices.Binder
 	journal   *journal.Writer
+	kept      *journal.History
 	guard     *quarantine.Guard
 	// evaluate is the fan-out's.
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error)
@@ -185,6 +186,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.stop()
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.Run(ctx) })
+	behind.Go(func() { s.keepHistory(ctx) })
 	behind.Go(func() { s.cycles.Run(ctx) })
 	behind.Go(func() { s.countRefusals(ctx) })
 	s.outOfTree.Run(ctx)
@@ -194,11 +196,21 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	cancel()
 	behind.Wait()
 	s.extenders.Wait()
+	behind.Go(func() { s.kept.Farewell(ctx) })
 	s.journal.Farewell(ctx)
+	behind.Wait()
 	if err := s.outOfTree.Close(); err != nil {
 		klog.FromContext(ctx).Error(err, "Plugins have not closed")
 	}
 	return s.cause
+}
+
+// keepHistory reads what earlier leaders remembered, which the loop is handed in one step, and keeps what this one does.
+func (s *Scheduler) keepHistory(ctx context.Context) {
+	earlier := observe.NewHistory(nil)
+	s.kept.Run(ctx, earlier.Take, func() {
+		s.inbox.put(func() { s.history.Recall(earlier) })
+	})
 }
 
 // Drain ends Run in good order: no pod is decided any more, the binds under way come to

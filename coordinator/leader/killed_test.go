@@ -1,16 +1,21 @@
 package leader
 
 import (
+	"bytes"
+	"compress/flate"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 
@@ -288,4 +293,86 @@ func (f *fleet) wantClaims(n int) {
 			taken[at] = of
 		}
 	}
+}
+
+// kill kills the process now.
+func (k *mortal) kill() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.dead = true
+	close(k.killed)
+}
+
+// TestTheNextLeaderExplainsWhatAKilledOneDecided has pods placed, refused and deleted, kills the leader, and asks the next one.
+func TestTheNextLeaderExplainsWhatAKilledOneDecided(t *testing.T) {
+	f := newFleet(t)
+	leader := f.start("first", 0)
+	leader.apply(someNodes(2, "4")...)
+	leader.apply(build.Pod("huge").UID("").CPU("64").Obj())
+	for _, name := range []string{"stays", "deleted", "missed"} {
+		leader.apply(build.Pod(name).UID("").CPU("1").Obj())
+	}
+	f.waitBound(3)
+	if _, err := leader.api.Delete(f.ctx, &pb.DeleteRequest{Refs: []*pb.ObjectRef{{Kind: "Pod", Namespace: "default", Name: "deleted"}}}); err != nil {
+		t.Fatal(err)
+	}
+	before := map[string]*pb.ExplainResponse{}
+	for _, name := range []string{"stays", "deleted", "missed", "huge"} {
+		before[name] = leader.explained(name)
+	}
+	f.waitKept(4, 1)
+	leader.kill()
+	if _, err := f.own.Delete(f.ctx, "/shardsched/test/objects/pods/default/missed"); err != nil { // while nobody leads
+		t.Fatal(err)
+	}
+	next := f.takeOver(leader, "second", 0)
+	for next.explained("stays").Decision == nil { // the history is read behind the loop
+		pause(f.ctx, 50*time.Millisecond)
+	}
+	for name, was := range before {
+		want, now := was.History[0], next.explained(name)
+		i := slices.IndexFunc(now.History, func(p *pb.PastDecision) bool {
+			return p.DecidedBy == "first" && p.Decision.Seq == want.Decision.Seq
+		})
+		if i < 0 {
+			t.Errorf("%s: got %v, want decision %d of the first leader", name, now.History, want.Decision.Seq)
+			continue
+		}
+		got := proto.CloneOf(now.History[i])
+		if got.DecidedBy = ""; !proto.Equal(got, want) {
+			t.Errorf("%s: the next leader tells %v, want %v", name, got, want)
+		}
+		if name != "huge" && len(got.Top) != 2 {
+			t.Errorf("%s: got the scores of %d nodes, want of 2", name, len(got.Top))
+		}
+		if gone := name == "deleted" || name == "missed"; (now.Gone != nil) != gone {
+			t.Errorf("%s: got gone at %v, want it so: %t", name, now.Gone, gone)
+		}
+	}
+}
+
+// waitKept waits until etcd has so many decisions and departures.
+func (f *fleet) waitKept(decisions, departures int) {
+	f.t.Helper()
+	for f.ctx.Err() == nil {
+		all, err := store.New(f.own, "test").LoadHistory(f.ctx)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		kept := &pb.HistoryChunk{}
+		for _, part := range all {
+			raw, err := io.ReadAll(flate.NewReader(bytes.NewReader(part)))
+			if err == nil {
+				err = proto.UnmarshalOptions{Merge: true}.Unmarshal(raw, kept)
+			}
+			if err != nil {
+				f.t.Fatal(err)
+			}
+		}
+		if len(kept.Decisions) >= decisions && len(kept.Departures) >= departures {
+			return
+		}
+		pause(f.ctx, 100*time.Millisecond)
+	}
+	f.t.Fatalf("etcd has not got %d decisions and %d departures", decisions, departures)
 }

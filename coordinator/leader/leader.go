@@ -298,7 +298,7 @@ func (c *contender) load(ctx context.Context, t *term) (s *coordinator.Scheduler
 		sc.Registerer = c.Registerer(sc.Term)
 	}
 	t.store = store.New(c.Etcd, sc.Cluster, store.WithRegisterer(sc.Registerer), store.WithLeader(c.Record.GetId()))
-	sc.Journal = journal{t.store, t}
+	sc.Journal, sc.History, sc.Self = journal{t.store, t}, history{t.store, t}, c.Record.GetId()
 	entries, err := c.Mode.prepare(ctx, t)
 	if err != nil {
 		return nil, nil, err
@@ -330,6 +330,17 @@ type journal struct {
 // SaveEntries is part of the Store of package journal.
 func (j journal) SaveEntries(ctx context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
 	return j.store.SaveEntries(ctx, j.fence, put, del)
+}
+
+// history writes what is remembered of decisions under a term.
+type history struct {
+	*store.Store
+	fence lease.Fence
+}
+
+// SaveHistory is part of the HistoryStore of package journal.
+func (h history) SaveHistory(ctx context.Context, put map[int][]byte) error {
+	return h.Store.SaveHistory(ctx, h.fence, put)
 }
 
 // lost turns the end of a lease into an error, which ends everything of the term.

@@ -39,8 +39,9 @@ func (x *Explainer) noteRemade(out *pb.ExplainResponse, pod *v1.Pod) {
 		return
 	}
 	why := "preempted by pod " + nameOf(by)
-	if d := x.History.gone[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]; d != nil && d.uid != pod.UID && d.why != "" {
-		why = d.why
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if d := x.History.departure(name, x.Now()); d != nil && types.UID(d.Uid) != pod.UID && d.Why != "" {
+		why = d.Why
 	}
 	Note(out, "it was made again in place of the pod of its name that was "+why)
 }

@@ -3,7 +3,7 @@
 // # What the loop tells
 //
 //	loop ──> Meters       metrics, and the counts of summaries
-//	     ──> History      the last decisions of each pod ──> explanations
+//	     ──> History      the last decisions of each pod ──> explanations, and the next leader's
 //	     ──> DecisionLog  every decision, a line of JSON
 //	     ──> AttemptLog   attempts without a node, some of them ──> the log
 //	     ──> Bugs         panics that were recovered ──> the log

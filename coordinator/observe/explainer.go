@@ -237,7 +237,8 @@ func (x *Explainer) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse
 		pod = x.PodNamed(req.Namespace, req.Name)
 	}
 	if pod == nil {
-		if gone := x.History.tellGone(req.Namespace, req.Name, x.Now()); gone != nil {
+		name := types.NamespacedName{Namespace: req.Namespace, Name: req.Name}
+		if gone := x.History.tellGone(name, x.Now(), x.Since); gone != nil {
 			return gone, nil
 		}
 		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known: there is none of that name, or it has ended", req.Namespace, req.Name)

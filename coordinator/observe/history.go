@@ -26,18 +26,16 @@ const (
 	scoresPerSecond = 100
 	scoresBurst     = 100
 	scoresWorth     = 100 * time.Microsecond
-	// keptDeparted is how long a pod that is gone can be explained, and maxDeparted how many such pods are kept.
+	// keptDeparted is how long a pod that is gone can be explained, and maxDeparted how many such pods are kept: a hundred a second. They
+	// take 15 MiB.
 	keptDeparted = 10 * time.Minute
-	maxDeparted  = 1 << 12
+	maxDeparted  = 1 << 16
 )
 
-// remembered is a decision with what is known of its moment.
+// remembered is a decision with what is known of its moment. The message is shared with whoever reads it, and is not changed.
 type remembered struct {
-	decision *pb.Decision
-	at       time.Time
-	attempt  uint32
-	Circumstances
-	bytes int
+	*pb.PastDecision // nil: forgotten
+	bytes            int
 	// The same pod's decisions before and after it.
 	older, newer *remembered
 }
@@ -55,7 +53,14 @@ type Circumstances struct {
 //	ring    d1  d2  d3  d4  d5  …        by age, up to a number and to a sum of bytes
 //	             └─older─┘   │
 //	newest[uid] ─────────────┘           the pod's last, from which the others are reached
+//	earlier                              the same of earlier leaders, once it is read
 type History struct {
+	// keep keeps what comes for the next leader; nil: nobody does.
+	keep    Keeper
+	earlier *History // not changed any more
+	// names has the pods of earlier leaders' decisions, by namespace/name.
+	names map[string]types.UID
+
 	newest map[types.UID]*remembered
 	// ring holds the decisions from head on, oldest first; nil: forgotten.
 	ring  []*remembered
@@ -70,19 +75,53 @@ type History struct {
 	counted time.Time
 }
 
-// NewHistory makes one that remembers nothing.
-func NewHistory() *History {
-	return &History{newest: map[types.UID]*remembered{}, gone: map[types.NamespacedName]*departed{}, tokens: scoresBurst}
+// Keeper keeps what a leader remembers for the next one. It must not change what it gets.
+type Keeper interface {
+	Decided(d *pb.PastDecision, bytes int)
+	Departed(*pb.Departure)
+	Traced(*pb.KeptTrace)
+}
+
+// NewHistory makes one that remembers nothing. keep may be nil.
+func NewHistory(keep Keeper) *History {
+	return &History{
+		keep: keep, newest: map[types.UID]*remembered{}, names: map[string]types.UID{}, gone: map[types.NamespacedName]*departed{},
+		tokens: scoresBurst,
+	}
+}
+
+// Recall remembers what earlier leaders have kept, which nobody changes any more.
+func (h *History) Recall(earlier *History) { h.earlier = earlier }
+
+// Take takes in what an earlier leader has kept. Parts come in the order in which they were written.
+func (h *History) Take(c *pb.HistoryChunk) {
+	for _, d := range c.GetDecisions() {
+		d.DecidedBy = c.GetLeader()
+		h.names[d.Decision.Pod] = types.UID(d.Decision.Uid)
+		h.add(&remembered{PastDecision: d})
+	}
+	for _, t := range c.GetTraces() {
+		h.Traced(types.UID(t.GetUid()), t.GetSeq(), t.GetTraceId())
+	}
+	for _, d := range c.GetDepartures() {
+		h.depart(d)
+	}
 }
 
 // Remember remembers a decision of so many attempts for the pod.
 func (h *History) Remember(d *pb.Decision, at time.Time, attempt int, c Circumstances) {
-	h.add(&remembered{decision: d, at: at, attempt: uint32(attempt), Circumstances: c})
+	r := &remembered{PastDecision: &pb.PastDecision{
+		Decision: d, Time: timestamppb.New(at), Attempt: uint32(attempt), Top: c.Top, TraceId: c.Trace, Reviews: c.Reviews,
+	}}
+	h.add(r)
+	if h.keep != nil {
+		h.keep.Decided(r.PastDecision, r.bytes)
+	}
 }
 
 func (h *History) add(r *remembered) {
-	uid := types.UID(r.decision.Uid)
-	r.bytes = rememberedBytes(r)
+	uid := types.UID(r.Decision.Uid)
+	r.bytes = rememberedBytes(r.PastDecision)
 	if r.older = h.newest[uid]; r.older != nil {
 		r.older.newer = r
 	}
@@ -100,14 +139,14 @@ func (h *History) evict() {
 	if h.head++; h.head > len(h.ring)/2 {
 		h.ring, h.head = append(h.ring[:0:0], h.ring[h.head:]...), 0
 	}
-	if r.decision == nil {
+	if r.PastDecision == nil {
 		return
 	}
 	h.bytes -= r.bytes
 	if r.newer != nil {
 		r.newer.older = nil
 	} else {
-		delete(h.newest, types.UID(r.decision.Uid))
+		delete(h.newest, types.UID(r.Decision.Uid))
 	}
 }
 
@@ -115,7 +154,7 @@ func (h *History) evict() {
 func (h *History) Forget(uid types.UID) {
 	for r := h.newest[uid]; r != nil; r = r.older {
 		h.bytes -= r.bytes
-		r.decision, r.newer, r.Circumstances = nil, nil, Circumstances{}
+		r.PastDecision, r.newer = nil, nil
 	}
 	delete(h.newest, uid)
 }
@@ -123,22 +162,30 @@ func (h *History) Forget(uid types.UID) {
 // departed is a pod that is gone.
 type departed struct {
 	name types.NamespacedName
-	uid  types.UID
 	at   time.Time
-	node string // empty: it was pending
-	why  string // empty: it was deleted, or has ended
+	*pb.Departure
 }
 
 // Depart notes that a pod is gone, from a node or from the queue (""), and why, where there is a reason to tell. Its decisions are
 // forgotten ten minutes later, or where too many others have gone since.
 func (h *History) Depart(p *v1.Pod, node, why string, at time.Time) {
-	if h.newest[p.UID] == nil && why == "" {
+	if why == "" && h.Last(p.UID) == nil {
 		return // nothing is known of it
 	}
-	d := &departed{types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.UID, at, node, why}
+	d := &pb.Departure{
+		Namespace: p.Namespace, Name: p.Name, Uid: string(p.UID), Time: timestamppb.New(at), Node: node, Why: why,
+	}
+	h.depart(d)
+	if h.keep != nil {
+		h.keep.Departed(d)
+	}
+}
+
+func (h *History) depart(gone *pb.Departure) {
+	d := &departed{types.NamespacedName{Namespace: gone.Namespace, Name: gone.Name}, gone.Time.AsTime(), gone}
 	h.gone[d.name] = d
 	h.left = append(h.left, d)
-	for len(h.left) > maxDeparted || h.left[0].at.Add(keptDeparted).Before(at) {
+	for len(h.left) > maxDeparted || h.left[0].at.Add(keptDeparted).Before(d.at) {
 		h.forgetDeparted()
 	}
 }
@@ -148,25 +195,53 @@ func (h *History) forgetDeparted() {
 	d := h.left[0]
 	h.left[0] = nil
 	h.left = h.left[1:]
-	h.Forget(d.uid)
+	h.Forget(types.UID(d.Uid))
 	if h.gone[d.name] == d {
 		delete(h.gone, d.name)
 	}
 }
 
-// tellGone explains a pod that has gone lately; nil: it has not.
-func (h *History) tellGone(namespace, name string, now time.Time) *pb.ExplainResponse {
-	d := h.gone[types.NamespacedName{Namespace: namespace, Name: name}]
-	if d == nil || d.at.Add(keptDeparted).Before(now) {
+// departure tells of the pod of a name that has gone last, and not long ago; nil: none has.
+func (h *History) departure(name types.NamespacedName, now time.Time) *departed {
+	for ; h != nil; h = h.earlier {
+		if d := h.gone[name]; d != nil && !d.at.Add(keptDeparted).Before(now) {
+			return d
+		}
+	}
+	return nil
+}
+
+// missed is a pod of a name that has gone while nobody led, before since: an earlier leader has decided it, and saw none of that name go.
+func (h *History) missed(name types.NamespacedName, since time.Time) *departed {
+	if h.earlier == nil || h.earlier.gone[name] != nil {
 		return nil
 	}
-	out := &pb.ExplainResponse{Gone: timestamppb.New(d.at)}
-	h.Tell(out, d.uid)
+	uid := h.earlier.names[name.String()]
+	last := h.earlier.Last(uid)
+	if last == nil {
+		return nil
+	}
+	return &departed{name, since, &pb.Departure{
+		Uid: string(uid), Time: timestamppb.New(since), Why: "it was deleted, or has ended, about when this leader began to lead",
+	}}
+}
+
+// tellGone explains a pod that has gone lately; nil: it has not. since is when this leader began to lead.
+func (h *History) tellGone(name types.NamespacedName, now, since time.Time) *pb.ExplainResponse {
+	d := h.departure(name, now)
+	if d == nil && !since.Add(keptDeparted).Before(now) {
+		d = h.missed(name, since)
+	}
+	if d == nil {
+		return nil
+	}
+	out := &pb.ExplainResponse{Gone: d.Time}
+	h.Tell(out, types.UID(d.Uid))
 	switch {
-	case d.why != "":
-		Note(out, d.why)
-	case d.node != "":
-		Note(out, "it was deleted, or has ended, on node "+d.node)
+	case d.Why != "":
+		Note(out, d.Why)
+	case d.Node != "":
+		Note(out, "it was deleted, or has ended, on node "+d.Node)
 	default:
 		Note(out, "it was deleted, or has ended, before it had a node")
 	}
@@ -175,8 +250,10 @@ func (h *History) tellGone(namespace, name string, now time.Time) *pb.ExplainRes
 
 // Last is a pod's last decision; nil: none is remembered.
 func (h *History) Last(uid types.UID) *pb.Decision {
-	if r := h.newest[uid]; r != nil {
-		return r.decision
+	for ; h != nil; h = h.earlier {
+		if r := h.newest[uid]; r != nil {
+			return r.Decision
+		}
 	}
 	return nil
 }
@@ -184,10 +261,16 @@ func (h *History) Last(uid types.UID) *pb.Decision {
 // Traced tells that a decision's trace was kept.
 func (h *History) Traced(uid types.UID, seq uint64, trace string) {
 	for r := h.newest[uid]; r != nil; r = r.older {
-		if r.decision.Seq == seq {
-			r.Trace = trace
-			return
+		if r.Decision.Seq != seq {
+			continue
 		}
+		r.PastDecision = &pb.PastDecision{
+			Decision: r.Decision, Time: r.Time, Attempt: r.Attempt, Top: r.Top, TraceId: trace, Reviews: r.Reviews, DecidedBy: r.DecidedBy,
+		}
+		if h.keep != nil {
+			h.keep.Traced(&pb.KeptTrace{Uid: string(uid), Seq: seq, TraceId: trace})
+		}
+		return
 	}
 }
 
@@ -232,20 +315,19 @@ func (h *History) SpellOut(r answers.Reader, class *compile.Class, c *answers.Ch
 // Past lists a pod's last decisions, newest first.
 func (h *History) Past(uid types.UID) []*pb.PastDecision {
 	var out []*pb.PastDecision
-	for r := h.newest[uid]; r != nil && len(out) < shownHistory; r = r.older {
-		out = append(out, &pb.PastDecision{
-			Decision: r.decision, Time: timestamppb.New(r.at), Attempt: r.attempt, Top: r.Top, TraceId: r.Trace,
-			Reviews: r.Reviews,
-		})
+	for ; h != nil; h = h.earlier {
+		for r := h.newest[uid]; r != nil && len(out) < shownHistory; r = r.older {
+			out = append(out, r.PastDecision)
+		}
 	}
 	return out
 }
 
 // rememberedBytes is about what a decision takes.
-func rememberedBytes(r *remembered) int {
+func rememberedBytes(r *pb.PastDecision) int {
 	const fixed, node, plugin, victim, review, refusal = 400, 120, 100, 16, 150, 120
-	d := r.decision
-	n := fixed + len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(d.Nominated) + len(r.Trace)
+	d := r.Decision
+	n := fixed + len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(d.Nominated) + len(r.TraceId)
 	for _, v := range d.Victims {
 		n += victim + len(v)
 	}

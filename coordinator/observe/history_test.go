@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -15,21 +16,21 @@ import (
 // The ring against a list of everything.
 func TestHistoryRemembersTheNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := NewHistory()
+		h := NewHistory(nil)
 		var all []*remembered
 		gone := map[uint64]bool{} // decisions of pods that were forgotten
 		for seq := uint64(1); seq <= uint64(rapid.IntRange(1, 60).Draw(t, "decisions")); seq++ {
 			uid := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "pod"))
 			if rapid.IntRange(0, 9).Draw(t, "forget") == 0 {
 				h.Forget(types.UID(uid))
-				for _, r := range all {
-					if r.decision == nil {
-						gone[r.number()] = true
+				for i, r := range all {
+					if r.PastDecision == nil {
+						gone[uint64(i)] = true
 					}
 				}
 				continue
 			}
-			r := &remembered{decision: &pb.Decision{Seq: seq, Uid: uid}, at: time.Unix(int64(seq), 0)}
+			r := &remembered{PastDecision: &pb.PastDecision{Decision: &pb.Decision{Seq: seq, Uid: uid}}}
 			h.add(r)
 			all = append(all, r)
 			if rapid.Bool().Draw(t, "trace") {
@@ -39,12 +40,11 @@ func TestHistoryRemembersTheNewest(t *testing.T) {
 				h.evict()
 			}
 		}
-		kept := all[max(0, len(all)-(len(h.ring)-h.head)):]
 		want := map[string][]uint64{}
 		bytes := 0
-		for i := len(kept) - 1; i >= 0; i-- {
-			if r := kept[i]; !gone[r.number()] {
-				want[r.decision.Uid] = append(want[r.decision.Uid], r.decision.Seq)
+		for i := len(all) - 1; i >= max(0, len(all)-(len(h.ring)-h.head)); i-- {
+			if r := all[i]; !gone[uint64(i)] {
+				want[r.Decision.Uid] = append(want[r.Decision.Uid], r.Decision.Seq)
 				bytes += r.bytes
 			}
 		}
@@ -68,20 +68,17 @@ func TestHistoryRemembersTheNewest(t *testing.T) {
 	})
 }
 
-// number is the decision's number, which its time stands for.
-func (r *remembered) number() uint64 { return uint64(r.at.Unix()) }
-
 func TestHistoryIsBounded(t *testing.T) {
-	h := NewHistory()
+	h := NewHistory(nil)
 	for seq := range uint64(2*maxRemembered + 7) {
-		h.add(&remembered{decision: &pb.Decision{Seq: seq, Uid: fmt.Sprint(seq % 1000)}})
+		h.add(&remembered{PastDecision: &pb.PastDecision{Decision: &pb.Decision{Seq: seq, Uid: fmt.Sprint(seq % 1000)}}})
 	}
 	if got := len(h.ring) - h.head; got != maxRemembered || cap(h.ring) > 4*maxRemembered {
 		t.Errorf("got %d decisions remembered, room for %d; want %d", got, cap(h.ring), maxRemembered)
 	}
 	long := string(make([]byte, 1<<20))
 	for seq := range uint64(200) {
-		h.add(&remembered{decision: &pb.Decision{Seq: seq, Uid: "long", Message: long}})
+		h.add(&remembered{PastDecision: &pb.PastDecision{Decision: &pb.Decision{Seq: seq, Uid: "long", Message: long}}})
 	}
 	if h.bytes > maxRememberedBytes {
 		t.Errorf("got %d bytes, want at most %d", h.bytes, maxRememberedBytes)
@@ -89,7 +86,7 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 func TestScoresAreSpelledOutForSome(t *testing.T) {
-	h, now, got := NewHistory(), time.Unix(1, 0), 0
+	h, now, got := NewHistory(nil), time.Unix(1, 0), 0
 	for range 3 * scoresBurst {
 		if h.affordScores(now) {
 			got++
@@ -104,7 +101,7 @@ func TestScoresAreSpelledOutForSome(t *testing.T) {
 }
 
 func TestScoresThatTakeLongAreSpelledOutForFewer(t *testing.T) {
-	h, now, got := NewHistory(), time.Unix(1, 0), 0
+	h, now, got := NewHistory(nil), time.Unix(1, 0), 0
 	for range 10 * scoresPerSecond {
 		now = now.Add(time.Second / scoresPerSecond)
 		if h.affordScores(now) {
@@ -122,7 +119,8 @@ func TestScoresThatTakeLongAreSpelledOutForFewer(t *testing.T) {
 }
 
 func TestVictimsCountAmongWhatIsRemembered(t *testing.T) {
-	few, many := &remembered{decision: &pb.Decision{}}, &remembered{decision: &pb.Decision{Nominated: "n", Victims: []string{"a/b", "a/c"}}}
+	few := &pb.PastDecision{Decision: &pb.Decision{}}
+	many := &pb.PastDecision{Decision: &pb.Decision{Nominated: "n", Victims: []string{"a/b", "a/c"}}}
 	if got := rememberedBytes(many) - rememberedBytes(few); got != 1+2*(16+3) {
 		t.Errorf("got %d bytes more, want 39", got)
 	}
@@ -130,8 +128,10 @@ func TestVictimsCountAmongWhatIsRemembered(t *testing.T) {
 
 // Pods that are gone can be told of for a while; of many the last.
 func TestPodsThatAreGoneAreToldOfForAWhile(t *testing.T) {
-	h, now := NewHistory(), time.Unix(1000, 0)
-	gone := func(name string) *pb.ExplainResponse { return h.tellGone("default", name, now) }
+	h, now := NewHistory(nil), time.Unix(1000, 0)
+	gone := func(name string) *pb.ExplainResponse {
+		return h.tellGone(types.NamespacedName{Namespace: "default", Name: name}, now, time.Time{})
+	}
 	for i := range maxDeparted + 2 {
 		p := build.Pod(fmt.Sprint("p", i)).Obj()
 		h.Remember(&pb.Decision{Seq: uint64(i), Uid: string(p.UID), Node: "n"}, now, 1, Circumstances{})
@@ -160,5 +160,70 @@ func TestPodsThatAreGoneAreToldOfForAWhile(t *testing.T) {
 	h.Remember(&pb.Decision{Uid: string(p.UID)}, now, 1, Circumstances{})
 	if h.Depart(p, "", "", now); len(h.left) != 1 || len(h.newest) != 1 {
 		t.Errorf("got %d pods, decisions of %d; want the last alone", len(h.left), len(h.newest))
+	}
+}
+
+// keeper passes on what a leader keeps, through bytes as etcd would.
+type keeper struct{ pb.HistoryChunk }
+
+func (k *keeper) Decided(d *pb.PastDecision, _ int) { k.Decisions = append(k.Decisions, d) }
+func (k *keeper) Departed(d *pb.Departure)          { k.Departures = append(k.Departures, d) }
+func (k *keeper) Traced(t *pb.KeptTrace)            { k.Traces = append(k.Traces, t) }
+
+func (k *keeper) pass(t *testing.T, leader string) *pb.HistoryChunk {
+	t.Helper()
+	k.Leader = leader
+	raw, err := proto.Marshal(&k.HistoryChunk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &pb.HistoryChunk{}
+	if err := proto.Unmarshal(raw, c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The next leader tells what the one before remembered, behind what it has decided itself.
+func TestHistoryOutlivesItsLeader(t *testing.T) {
+	k, now := &keeper{}, time.Unix(1000, 0)
+	first := NewHistory(k)
+	name := func(p string) types.NamespacedName { return types.NamespacedName{Namespace: "default", Name: p} }
+	for i, p := range []string{"stays", "moves", "deleted", "preempted", "missed"} {
+		first.Remember(&pb.Decision{Seq: uint64(i), Pod: "default/" + p, Uid: string(build.Pod(p).Obj().UID), Node: "n", Score: 7}, now, 2,
+			Circumstances{Top: []*pb.ScoredNode{{Node: "n", Score: 7, Plugins: []*pb.PluginScore{{Plugin: "P", Normalised: 7, Weight: 1}}}}})
+	}
+	first.Traced(build.Pod("stays").Obj().UID, 0, "t0")
+	first.Depart(build.Pod("deleted").Obj(), "n", "", now)
+	first.Depart(build.Pod("preempted").Obj(), "n", "preempted by pod default/vip", now)
+
+	earlier := NewHistory(nil)
+	earlier.Take(k.pass(t, "vm_a"))
+	second, since := NewHistory(nil), now.Add(time.Minute)
+	second.Recall(earlier)
+	second.Remember(&pb.Decision{Seq: 1, Uid: string(build.Pod("moves").Obj().UID), Node: "m"}, since, 3, Circumstances{})
+
+	stays := second.Past(build.Pod("stays").Obj().UID)
+	if len(stays) != 1 || stays[0].GetDecidedBy() != "vm_a" || stays[0].GetTraceId() != "t0" || stays[0].GetAttempt() != 2 ||
+		stays[0].GetTop()[0].GetPlugins()[0].GetPlugin() != "P" {
+		t.Errorf("got %v, want the decision of vm_a with its scores and its trace", stays)
+	}
+	moves := second.Past(build.Pod("moves").Obj().UID)
+	if len(moves) != 2 || moves[0].GetDecidedBy() != "" || moves[1].GetDecidedBy() != "vm_a" || second.Last(build.Pod("moves").Obj().UID).GetNode() != "m" {
+		t.Errorf("got %v, want the own decision, then that of vm_a", moves)
+	}
+	for p, want := range map[string]string{
+		"deleted": "it was deleted, or has ended, on node n", "preempted": "preempted by pod default/vip",
+		"missed": "it was deleted, or has ended, about when this leader began to lead",
+	} {
+		if out := second.tellGone(name(p), since, since); out.GetNote() != want || len(out.GetHistory()) != 1 {
+			t.Errorf("%s: got %v, want %q and a decision", p, out, want)
+		}
+		if out := second.tellGone(name(p), since.Add(keptDeparted+1), since); out != nil {
+			t.Errorf("%s, ten minutes later: got %v, want nothing", p, out)
+		}
+	}
+	if out := second.tellGone(name("nobody"), since, since); out != nil {
+		t.Errorf("got %v of a pod that nobody knows", out)
 	}
 }

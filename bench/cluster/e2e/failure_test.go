@@ -1,11 +1,17 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/bench/judge/audit"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // While 5,000 pods arrive, each kind of process is killed in turn and comes back.
@@ -74,10 +80,15 @@ func TestNothingAcknowledgedIsLostWhenEverythingIsKilled(t *testing.T) {
 	workers := r.start(2, 3)
 	r.applyNodes(nodes(300))
 	const all = 1500
-	l := r.arrive(pods("pod", all, rand.New(rand.NewPCG(*seed, 3))), 500)
+	list := pods("pod", all, rand.New(rand.NewPCG(*seed, 3)))
+	l := r.arrive(list, 500)
 
 	l.until(600)
 	l.bindsGoOn(1)
+	r.until("the history is kept", func() (bool, error) {
+		resp, err := r.etcd.client.Get(r.ctx, audit.Prefix(clusterName)+"history/0000")
+		return err == nil && len(resp.Kvs) > 0, err
+	})
 	r.etcd.kill()
 	for _, p := range r.group.Processes() {
 		p.Kill()
@@ -96,4 +107,30 @@ func TestNothingAcknowledgedIsLostWhenEverythingIsKilled(t *testing.T) {
 	r.untilWorkers(len(workers))
 	r.settle()
 	r.judge()
+	if n := r.explainedByEarlier(list[:100]); n == 0 {
+		t.Error("of the first 100 pods the leader tells no decision of the one that was killed")
+	} else {
+		r.log("%d of the first 100 pods are explained with the scores of the leader that was killed", n)
+	}
+}
+
+// explainedByEarlier counts the pods of which the leader tells by which scores an earlier one has decided.
+func (r *rig) explainedByEarlier(list []*v1.Pod) (n int) {
+	for _, p := range list {
+		var out *pb.ExplainResponse
+		err := r.client.Do(r.ctx, func(ctx context.Context, s pb.SchedulerServiceClient) (err error) {
+			out, err = s.Explain(ctx, &pb.ExplainRequest{Namespace: p.Namespace, Name: p.Name, Top: 1})
+			return err
+		})
+		if err != nil {
+			r.t.Fatalf("explain %s: %v", p.Name, err)
+		}
+		for _, d := range out.GetHistory() {
+			if d.GetDecidedBy() != "" && d.GetDecision().GetNode() != "" && len(d.GetTop()) > 0 {
+				n++
+				break
+			}
+		}
+	}
+	return n
 }

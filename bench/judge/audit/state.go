@@ -20,6 +20,7 @@ const (
 	podsAt    = "objects/pods/"
 	objectsAt = "objects/"
 	queueAt   = "queue/"
+	historyAt = "history/"
 	leadersAt = "leader/"
 )
 

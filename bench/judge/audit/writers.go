@@ -74,7 +74,7 @@ func (w *writers) fault(t *Txn, format string, a ...any) {
 func (w *writers) guarded(t *Txn) bool {
 	return slices.ContainsFunc(t.Writes, func(key string) bool {
 		key, ours := strings.CutPrefix(key, w.prefix)
-		return ours && (strings.HasPrefix(key, objectsAt) || strings.HasPrefix(key, queueAt))
+		return ours && ofLeaders(key)
 	})
 }
 
@@ -136,7 +136,7 @@ func (w *writers) asked(txns []Txn) {
 		}
 	}
 	for _, c := range w.history.Changes {
-		if !strings.HasPrefix(c.Key, objectsAt) && !strings.HasPrefix(c.Key, queueAt) {
+		if !ofLeaders(c.Key) {
 			continue
 		}
 		key := w.prefix + c.Key
@@ -146,4 +146,9 @@ func (w *writers) asked(txns []Txn) {
 				Problem: "no recorded transaction of the leader of that time wrote it"})
 		}
 	}
+}
+
+// ofLeaders tells of keys that leaders alone write.
+func ofLeaders(key string) bool {
+	return strings.HasPrefix(key, objectsAt) || strings.HasPrefix(key, queueAt) || strings.HasPrefix(key, historyAt)
 }

@@ -199,6 +199,7 @@ func TestEtcdUsers(t *testing.T) {
 			return err
 		},
 		"put in the journal": func() error { _, err := as.Put(t.Context(), "/shardsched/c/queue/x", ""); return err },
+		"put in the history": func() error { _, err := as.Put(t.Context(), "/shardsched/c/history/0000", ""); return err },
 		"read objects": func() error {
 			_, err := as.Get(t.Context(), "/shardsched/c/objects/", clientv3.WithPrefix())
 			return err

@@ -41,8 +41,8 @@ func newExplainCommand(s Streams) *cobra.Command {
   come closest and what they lack, and when it is tried again.
 
 The pod is held against the cluster as it is now, without the pod itself. What was
-decided before, and by which scores, is told from the leader's memory, of a pod that is
-gone for ten minutes more.
+decided before, and by which scores, is told from the leaders' memory, which etcd keeps,
+of a pod that is gone for ten minutes more.
 
 Of a workload (a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or
 ReplicationController) the pod is explained that is worst off. Of a node it tells what
@@ -237,7 +237,11 @@ func standing(e *pb.ExplainResponse) string {
 	case e.GetGone() != nil:
 		return "is gone since " + clockTime(e.GetGone())
 	case e.GetNode() != "" && d.GetNode() == e.GetNode():
-		return fmt.Sprintf("is on %s: decision %d gave it score %d, %d of %d nodes were feasible", e.GetNode(), d.GetSeq(), d.GetScore(),
+		of := ""
+		if past := e.GetHistory(); len(past) > 0 && past[0].GetDecidedBy() != "" {
+			of = " of " + past[0].GetDecidedBy() + ", which led before,"
+		}
+		return fmt.Sprintf("is on %s: decision %d%s gave it score %d, %d of %d nodes were feasible", e.GetNode(), d.GetSeq(), of, d.GetScore(),
 			d.GetFeasible(), d.GetNodes())
 	case e.GetNode() != "":
 		return fmt.Sprintf("is on %s%s", e.GetNode(), arrivalText(e.GetArrival()))

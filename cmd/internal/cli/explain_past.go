@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,15 +40,20 @@ func explainHistory(b *strings.Builder, past []*pb.PastDecision) {
 		return
 	}
 	fmt.Fprintf(b, "Decided, the last first:\n")
+	headers := []string{"  DECISION", "TIME", "ATTEMPT", "OUTCOME", "FEASIBLE", "TRACE"}
+	if slices.ContainsFunc(past, func(p *pb.PastDecision) bool { return p.GetDecidedBy() != "" }) {
+		headers = append(headers, "BY EARLIER LEADER")
+	}
 	var rows [][]string
 	for _, p := range past {
 		d := p.GetDecision()
-		rows = append(rows, []string{
+		row := []string{
 			fmt.Sprintf("  %d", d.GetSeq()), clockTime(p.GetTime()), fmt.Sprint(p.GetAttempt()), outcomeOf(d),
-			fmt.Sprintf("%d of %d", d.GetFeasible(), d.GetNodes()), p.GetTraceId(),
-		})
+			fmt.Sprintf("%d of %d", d.GetFeasible(), d.GetNodes()), p.GetTraceId(), p.GetDecidedBy(),
+		}
+		rows = append(rows, row[:len(headers)])
 	}
-	newTable(b, "  DECISION", "TIME", "ATTEMPT", "OUTCOME", "FEASIBLE", "TRACE").print(rows...)
+	newTable(b, headers...).print(rows...)
 	explainTop(b, fmt.Sprintf("Best nodes when decision %d was made", past[0].GetDecision().GetSeq()), past[0].GetTop())
 	explainReviews(b, past[0])
 	b.WriteString("\n")

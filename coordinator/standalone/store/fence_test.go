@@ -33,6 +33,7 @@ func writes(t *testing.T, s *store.Store, f lease.Fence, b objects.Binding) map[
 		"bind":    s.Bind(t.Context(), f, []objects.Binding{b})[0],
 		"update":  updated,
 		"journal": s.SaveEntries(t.Context(), f, map[types.UID]*pb.QueueEntry{"x": {}}, []types.UID{"y"}),
+		"history": s.SaveHistory(t.Context(), f, map[int][]byte{3: []byte("x")}),
 	}
 }
 

@@ -13,11 +13,12 @@ import (
 type keys struct {
 	objects string // every object's key begins with it
 	queue   string
+	history string
 }
 
 func keysOf(cluster string) keys {
 	root := "/shardsched/" + cluster + "/"
-	return keys{objects: root + "objects/", queue: root + "queue/"}
+	return keys{objects: root + "objects/", queue: root + "queue/", history: root + "history/"}
 }
 
 // kind is the prefix of all objects of a kind, or of those in one namespace.
@@ -32,6 +33,9 @@ func (k keys) kind(kind objects.Kind, namespace string) string {
 func (k keys) object(r objects.Ref) string { return k.kind(r.Kind, r.Namespace) + r.Name }
 
 func (k keys) entry(uid types.UID) string { return k.queue + string(uid) }
+
+// slot is where a part of the history is. Slots sort by number.
+func (k keys) slot(n int) string { return fmt.Sprintf("%s%04d", k.history, n) }
 
 // ref is the inverse of object.
 func (k keys) ref(key string) (objects.Ref, error) {

@@ -14,6 +14,7 @@ const (
 	opUpdate  = "update"
 	opEvict   = "evict"
 	opJournal = "journal"
+	opHistory = "history"
 )
 
 // metrics counts transactions, not objects: a transaction carries up to a hundred.
@@ -34,7 +35,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, label),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "shardsched_etcd_writes_total",
-			Help: "Objects and journal entries whose change etcd has committed, by operation.",
+			Help: "Objects, journal entries and parts of the history whose change etcd has committed, by operation.",
 		}, label),
 		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "shardsched_etcd_conflicts_total",

@@ -3101,7 +3101,9 @@ type PastDecision struct {
 	// Hexadecimal id of its trace; empty: it has none.
 	TraceId string `protobuf:"bytes,5,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// What out-of-tree plugins and extenders made of the nodes; empty: none had anything to say.
-	Reviews       []*Review `protobuf:"bytes,6,rep,name=reviews,proto3" json:"reviews,omitempty"`
+	Reviews []*Review `protobuf:"bytes,6,rep,name=reviews,proto3" json:"reviews,omitempty"`
+	// The coordinator that decided, of an earlier term; empty: the present leader, in its term.
+	DecidedBy     string `protobuf:"bytes,7,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3176,6 +3178,13 @@ func (x *PastDecision) GetReviews() []*Review {
 		return x.Reviews
 	}
 	return nil
+}
+
+func (x *PastDecision) GetDecidedBy() string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return ""
 }
 
 // Review is what an out-of-tree plugin or an extender made of the nodes in one decision.
@@ -4874,6 +4883,227 @@ func (x *QueueEntry) GetMessage() string {
 	return ""
 }
 
+// HistoryChunk is a part of what a leader remembers of decisions, as it is kept for the next one. Absent decided_by stands for leader.
+type HistoryChunk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The coordinator that wrote it.
+	Leader string `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	// In the order in which they were made.
+	Decisions []*PastDecision `protobuf:"bytes,2,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// In the order in which they left.
+	Departures    []*Departure `protobuf:"bytes,3,rep,name=departures,proto3" json:"departures,omitempty"`
+	Traces        []*KeptTrace `protobuf:"bytes,4,rep,name=traces,proto3" json:"traces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryChunk) Reset() {
+	*x = HistoryChunk{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryChunk) ProtoMessage() {}
+
+func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryChunk.ProtoReflect.Descriptor instead.
+func (*HistoryChunk) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *HistoryChunk) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *HistoryChunk) GetDecisions() []*PastDecision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *HistoryChunk) GetDepartures() []*Departure {
+	if x != nil {
+		return x.Departures
+	}
+	return nil
+}
+
+func (x *HistoryChunk) GetTraces() []*KeptTrace {
+	if x != nil {
+		return x.Traces
+	}
+	return nil
+}
+
+// Departure is a pod that has left: it was deleted, or has ended.
+type Departure struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Uid       string                 `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	Time      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// The node that it was on; empty: it was pending.
+	Node string `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
+	// Such as "preempted by pod shop/vip"; empty: it was deleted, or has ended by itself.
+	Why           string `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Departure) Reset() {
+	*x = Departure{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Departure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Departure) ProtoMessage() {}
+
+func (x *Departure) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Departure.ProtoReflect.Descriptor instead.
+func (*Departure) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *Departure) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Departure) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Departure) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *Departure) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Departure) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Departure) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// KeptTrace is the trace of a decision that was kept after the decision was written down.
+type KeptTrace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pod's, and the decision's number.
+	Uid           string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	Seq           uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	TraceId       string `protobuf:"bytes,3,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptTrace) Reset() {
+	*x = KeptTrace{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptTrace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptTrace) ProtoMessage() {}
+
+func (x *KeptTrace) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptTrace.ProtoReflect.Descriptor instead.
+func (*KeptTrace) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *KeptTrace) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *KeptTrace) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *KeptTrace) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
 var File_shardsched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_shardsched_v1_scheduler_proto_rawDesc = "" +
@@ -5104,14 +5334,16 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x05spans\x18\x02 \x03(\v2\x13.shardsched.v1.SpanR\x05spans\"V\n" +
 	"\x12ListTracesResponse\x12,\n" +
 	"\x06traces\x18\x01 \x03(\v2\x14.shardsched.v1.TraceR\x06traces\x12\x12\n" +
-	"\x04note\x18\x02 \x01(\tR\x04note\"\x86\x02\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\"\xa5\x02\n" +
 	"\fPastDecision\x123\n" +
 	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\rR\aattempt\x12+\n" +
 	"\x03top\x18\x04 \x03(\v2\x19.shardsched.v1.ScoredNodeR\x03top\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12/\n" +
-	"\areviews\x18\x06 \x03(\v2\x15.shardsched.v1.ReviewR\areviews\"\x98\x01\n" +
+	"\areviews\x18\x06 \x03(\v2\x15.shardsched.v1.ReviewR\areviews\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\a \x01(\tR\tdecidedBy\"\x98\x01\n" +
 	"\x06Review\x12\x1a\n" +
 	"\breviewer\x18\x01 \x01(\tR\breviewer\x12\x19\n" +
 	"\x05score\x18\x02 \x01(\x03H\x00R\x05score\x88\x01\x01\x122\n" +
@@ -5240,7 +5472,25 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"rejectedBy\x12%\n" +
 	"\x0enominated_node\x18\t \x01(\tR\rnominatedNode\x12\x18\n" +
 	"\amessage\x18\n" +
-	" \x01(\tR\amessage*\x83\x01\n" +
+	" \x01(\tR\amessage\"\xcd\x01\n" +
+	"\fHistoryChunk\x12\x16\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\x129\n" +
+	"\tdecisions\x18\x02 \x03(\v2\x1b.shardsched.v1.PastDecisionR\tdecisions\x128\n" +
+	"\n" +
+	"departures\x18\x03 \x03(\v2\x18.shardsched.v1.DepartureR\n" +
+	"departures\x120\n" +
+	"\x06traces\x18\x04 \x03(\v2\x18.shardsched.v1.KeptTraceR\x06traces\"\xa5\x01\n" +
+	"\tDeparture\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"J\n" +
+	"\tKeptTrace\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
+	"\btrace_id\x18\x03 \x01(\tR\atraceId*\x83\x01\n" +
 	"\fApplyOutcome\x12\x1d\n" +
 	"\x19APPLY_OUTCOME_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15APPLY_OUTCOME_CREATED\x10\x01\x12\x1c\n" +
@@ -5282,7 +5532,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -5351,9 +5601,12 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*NotLeader)(nil),             // 64: shardsched.v1.NotLeader
 	(*NotKept)(nil),               // 65: shardsched.v1.NotKept
 	(*QueueEntry)(nil),            // 66: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 67: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 68: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 69: shardsched.v1.ReasonCount
+	(*HistoryChunk)(nil),          // 67: shardsched.v1.HistoryChunk
+	(*Departure)(nil),             // 68: shardsched.v1.Departure
+	(*KeptTrace)(nil),             // 69: shardsched.v1.KeptTrace
+	(*durationpb.Duration)(nil),   // 70: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 71: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 72: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -5364,8 +5617,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	67, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	68, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	70, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	71, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -5375,44 +5628,44 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	28, // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
 	49, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	24, // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	69, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	72, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	25, // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
 	43, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
 	46, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
 	48, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	29, // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
 	32, // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	68, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	71, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
 	31, // 27: shardsched.v1.ExplainResponse.arrival:type_name -> shardsched.v1.Arrival
-	68, // 28: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
-	68, // 29: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
+	71, // 28: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
+	71, // 29: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
 	32, // 30: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	68, // 31: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	71, // 31: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
 	34, // 32: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
 	37, // 33: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
-	67, // 34: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
-	68, // 35: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
-	67, // 36: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
+	70, // 34: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
+	71, // 35: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
+	70, // 36: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
 	40, // 37: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
 	41, // 38: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
 	49, // 39: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	68, // 40: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	71, // 40: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
 	24, // 41: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
 	44, // 42: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
 	45, // 43: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
 	47, // 44: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	68, // 45: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	68, // 46: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	71, // 45: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	71, // 46: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
 	24, // 47: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
 	25, // 48: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
 	50, // 49: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
 	57, // 50: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	67, // 51: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	67, // 52: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	67, // 53: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	70, // 51: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	70, // 52: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	70, // 53: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
 	53, // 54: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	67, // 55: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	67, // 56: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	70, // 55: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	70, // 56: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
 	53, // 57: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
 	55, // 58: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
 	54, // 59: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
@@ -5421,43 +5674,47 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	60, // 62: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
 	58, // 63: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
 	59, // 64: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	67, // 65: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	70, // 65: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
 	63, // 66: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
 	63, // 67: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	68, // 68: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	68, // 69: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	68, // 70: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 71: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 72: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 73: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 74: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 75: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 76: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 77: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	22, // 78: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	36, // 79: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
-	33, // 80: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
-	39, // 81: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
-	51, // 82: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	61, // 83: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 84: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 85: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 86: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 87: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 88: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 89: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	21, // 90: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	30, // 91: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	38, // 92: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
-	35, // 93: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
-	42, // 94: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
-	52, // 95: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	62, // 96: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	84, // [84:97] is the sub-list for method output_type
-	71, // [71:84] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	71, // 68: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	71, // 69: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	71, // 70: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	43, // 71: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
+	68, // 72: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
+	69, // 73: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
+	71, // 74: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
+	4,  // 75: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 76: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 77: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 78: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 79: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 80: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 81: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	22, // 82: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	36, // 83: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
+	33, // 84: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	39, // 85: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
+	51, // 86: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	61, // 87: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 88: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 89: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 90: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 91: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 92: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 93: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	21, // 94: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	30, // 95: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	38, // 96: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
+	35, // 97: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	42, // 98: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
+	52, // 99: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	62, // 100: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	88, // [88:101] is the sub-list for method output_type
+	75, // [75:88] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -5473,7 +5730,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   65,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

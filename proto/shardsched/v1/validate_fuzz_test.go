@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // fuzz feeds bytes to Unmarshal and Validate. Bytes may be refused by either, with an
@@ -88,6 +89,12 @@ func FuzzWorkerRegistration(f *testing.F) {
 
 func FuzzLeaderRecord(f *testing.F) {
 	fuzz(f, func() *LeaderRecord { return new(LeaderRecord) }, &LeaderRecord{Id: "l", Address: "h:1"})
+}
+
+func FuzzHistoryChunk(f *testing.F) {
+	fuzz(f, func() *HistoryChunk { return new(HistoryChunk) }, &HistoryChunk{
+		Leader: "a", Decisions: []*PastDecision{{Decision: &Decision{Uid: "u"}}}, Departures: []*Departure{{Uid: "u", Time: &timestamppb.Timestamp{}}},
+	})
 }
 
 func FuzzQueueEntry(f *testing.F) {

@@ -232,6 +232,33 @@ func (x *QueueEntry) Validate() error {
 	return text("message", x.GetMessage(), maxMessage)
 }
 
+// Validate checks a part of the history: whose it is, and when. Its texts are bounded by the size of the whole.
+func (x *HistoryChunk) Validate() error {
+	if err := text("leader", x.GetLeader(), maxText); err != nil {
+		return err
+	}
+	for i, d := range x.GetDecisions() {
+		if d.GetDecision().GetUid() == "" {
+			return at("decisions", i, wrong("decision.uid", "expected a uid, got none"))
+		}
+		if err := instant("time", d.GetTime()); err != nil {
+			return at("decisions", i, err)
+		}
+	}
+	for i, d := range x.GetDepartures() {
+		if d.GetUid() == "" {
+			return at("departures", i, wrong("uid", "expected a uid, got none"))
+		}
+		if d.GetTime() == nil {
+			return at("departures", i, wrong("time", "expected a time, got none"))
+		}
+		if err := instant("time", d.GetTime()); err != nil {
+			return at("departures", i, err)
+		}
+	}
+	return nil
+}
+
 // podName checks "namespace/name".
 func podName(field, s string) error {
 	if err := name(field, s); err != nil {
