@@ -29,33 +29,38 @@ func (q *question) reviews(said *extender.Answer) []*pb.Review {
 	return out
 }
 
-// ByReviewer is what the extenders made of the nodes that they were last asked about, for people: what each refused, and what it added to
-// the score of the chosen node; "": none is chosen. One that did neither is left out.
-func (r *Review) ByReviewer(chosen string) (out []*pb.Review) {
-	if !r.Answered() || r.said.from == nil {
-		return nil
+// added is what each extender adds to the scores of nodes; nil: it scored none.
+func (q *question) added(said *extender.Answer) []map[string]int64 {
+	out := make([]map[string]int64, len(q.list))
+	if said.Scores == nil {
+		return out
 	}
-	for i, x := range r.said.reviews {
-		score := r.said.scoreOf(chosen, i, r.lane.list[i])
-		if len(x.Refusals) > 0 || score != nil {
-			out = append(out, &pb.Review{Reviewer: x.Reviewer, Score: score, Refusals: x.Refusals, LeftOut: x.LeftOut})
+	for i, e := range q.list {
+		if len(said.Scores[i]) == 0 {
+			continue
+		}
+		out[i] = make(map[string]int64, len(said.Scores[i]))
+		for _, s := range said.Scores[i] {
+			out[i][s.Host] += e.Weigh(s.Score)
 		}
 	}
 	return out
 }
 
-// scoreOf is what an extender added to a node's score; nil: it did not score the node.
-func (x *answer) scoreOf(node string, by int, e *extender.Extender) (score *int64) {
-	if x.from.Scores == nil {
+// ByReviewer is what the extenders made of the nodes that they were last asked about, for people: what each refused, and what it added to
+// the score of the chosen node; "": none is chosen. One that did neither is left out.
+func (r *Review) ByReviewer(chosen string) (out []*pb.Review) {
+	if !r.Answered() {
 		return nil
 	}
-	for _, s := range x.from.Scores[by] {
-		if s.Host == node {
-			if score == nil {
-				score = new(int64)
-			}
-			*score += e.Weigh(s.Score)
+	for i, x := range r.said.reviews {
+		var score *int64
+		if added, scored := r.said.added[i][chosen]; scored {
+			score = &added
+		}
+		if len(x.Refusals) > 0 || score != nil {
+			out = append(out, &pb.Review{Reviewer: x.Reviewer, Score: score, Refusals: x.Refusals, LeftOut: x.LeftOut})
 		}
 	}
-	return score
+	return out
 }

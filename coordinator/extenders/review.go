@@ -45,9 +45,9 @@ type answer struct {
 	rounds int
 	// told are the reasons of the nodes that pass all else, at the last look at them.
 	told []scorer.Reason
-	// from is what the answer is made of, and reviews what each extender refused, for people.
-	from    *extender.Answer
+	// reviews is what each extender refused, for people, and added what it added to the scores of nodes, by name; nil: it scored none.
 	reviews []*pb.Review
+	added   []map[string]int64
 }
 
 // unsaid is why a node is refused of which an extender says nothing: no preemption changes that,
@@ -228,7 +228,7 @@ func (q *question) ask(ctx context.Context) *answer {
 		out.asked[q.own] = struct{}{}
 		return out
 	}
-	out.from, out.reviews = said, q.reviews(said)
+	out.reviews, out.added = q.reviews(said), q.added(said)
 	out.scores = said.Kept
 	if said.Narrowed {
 		out.plugins = []string{extender.Rejector}
