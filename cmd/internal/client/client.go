@@ -75,8 +75,10 @@ func DialWith(c credentials.TransportCredentials, options ...grpc.DialOption) fu
 type Client struct {
 	config  Config
 	conns   map[string]*grpc.ClientConn
-	current string          // the address to ask next; empty: it is to be found
-	absent  map[string]bool // addresses at which nobody was when they were asked last
+	current string           // the address to ask next; empty: it is to be found
+	absent  map[string]bool  // addresses at which nobody was when they were asked last
+	named   *pb.LeaderRecord // the leader that was named last
+	silent  map[string]bool  // addresses that gave no answer when they were asked last
 }
 
 // New makes a client; nothing is dialled before the first call.
@@ -90,7 +92,7 @@ func New(c Config) (*Client, error) {
 	if c.Sleep == nil {
 		c.Sleep = sleep
 	}
-	made := &Client{config: c, conns: map[string]*grpc.ClientConn{}, absent: map[string]bool{}}
+	made := &Client{config: c, conns: map[string]*grpc.ClientConn{}, absent: map[string]bool{}, silent: map[string]bool{}}
 	if c.Find == nil {
 		made.current = c.Addresses[0]
 	}
@@ -130,8 +132,10 @@ func (c *Client) Do(ctx context.Context, call func(context.Context, pb.Scheduler
 		sent, err := c.ask(ctx, call)
 		if err == nil {
 			delete(c.absent, c.current)
+			delete(c.silent, c.current)
 			return nil
 		}
+		c.silent[c.current] = status.Code(err) == codes.Unavailable
 		next, again := c.after(err)
 		taken = taken || sent && mayBeTaken(err)
 		if !again || ctx.Err() != nil {
@@ -197,6 +201,10 @@ func (c *Client) tired(ctx context.Context, err error, taken bool, patience time
 	if c.config.Find != nil {
 		at = c.current
 	}
+	if name := c.named.GetAddress(); name != "" && c.silent[name] {
+		return fmt.Errorf("no coordinator leads at %s for %s: %s at %s was the last to lead, and does not answer; another one leads once its "+
+			"lease has run out: %w", at, patience, c.named.GetId(), name, c.plain(ctx, err, taken))
+	}
 	if c.absent[c.current] {
 		return fmt.Errorf("nobody listens at %s (tried for %s): is a coordinator running there? %w", at, patience, c.plain(ctx, err, taken))
 	}
@@ -247,7 +255,8 @@ func (c *Client) after(err error) (next string, again bool) {
 		if c.config.Find != nil {
 			return "", true // it knows others by addresses of their own hosts
 		}
-		return notLeader.GetLeader().GetAddress(), notLeader.GetHolder() == ""
+		c.named = notLeader.GetLeader()
+		return c.named.GetAddress(), notLeader.GetHolder() == ""
 	}
 	return "", s.Code() == codes.Unavailable && !isForeign(s.Message())
 }

@@ -198,6 +198,19 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
+// A leader that was killed is named until its lease has run out.
+func TestALeaderThatDoesNotAnswerIsNamedAsSuch(t *testing.T) {
+	a := &coordinator{summary: func(int) error { return notLeader(t, "killed:1") }}
+	c := newCluster(t, map[string]*coordinator{"a": a})
+	err := summary(c.client(t, 2*time.Second, "a"), t.Context())
+	if want := " at killed:1 was the last to lead, and does not answer; another one leads once its lease has run out: "; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q in it", err, want)
+	}
+	if a.asked < 2 {
+		t.Errorf("got %d calls to the follower, want more than one: it may know of another leader by now", a.asked)
+	}
+}
+
 func TestOtherErrorsAreTheCallers(t *testing.T) {
 	a := &coordinator{summary: func(int) error { return status.Error(codes.InvalidArgument, "no such field") }}
 	c := newCluster(t, map[string]*coordinator{"a": a})
