@@ -32,22 +32,31 @@ func completeObjects(s Streams, conn *connection, where *scope, kinds []string) 
 			return namesThere(c.Context(), s, conn, *where, args[0], args[1:]), cobra.ShellCompDirectiveNoFileComp
 		}
 		if word, _, joined := strings.Cut(begun, "/"); joined {
-			found := namesThere(c.Context(), s, conn, *where, word, nil)
-			for i := range found {
-				found[i] = word + "/" + found[i]
-			}
-			return found, cobra.ShellCompDirectiveNoFileComp
+			return behind(word, namesThere(c.Context(), s, conn, *where, word, nil)), cobra.ShellCompDirectiveNoFileComp
 		}
 		return kinds, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// completeSubjects offers kinds that can be explained, then the names of what is there, of which one can be named.
+// behind puts names behind a word and a slash.
+func behind(word string, names []string) []string {
+	for i := range names {
+		names[i] = word + "/" + names[i]
+	}
+	return names
+}
+
+// completeSubjects offers kinds that can be explained, then the names of what is there, of which one can be named: behind NAMESPACE/ those
+// of that namespace, which are pods' where no kind is named before.
 func completeSubjects(s Streams, conn *connection, namespace *string) cobra.CompletionFunc {
 	kinds := []string{"pod", "node", "deployment", "replicaset", "statefulset", "daemonset", "job", "replicationcontroller"}
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 1 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if first, _, joined := strings.Cut(begun, "/"); joined && (len(args) == 1 || explained(first) == "") {
+			word := append(args, client.KindPod)[0]
+			return behind(first, namesThere(c.Context(), s, conn, scope{namespace: first}, word, nil)), cobra.ShellCompDirectiveNoFileComp
 		}
 		return completeObjects(s, conn, &scope{namespace: *namespace}, kinds)(c, args, begun)
 	}
