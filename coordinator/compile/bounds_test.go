@@ -114,20 +114,20 @@ func TestAPodOverItsBoundFailsByItself(t *testing.T) {
 		}
 		return p
 	}
-	w, c, prof := labelled(t, 3*ownKeys), New(), DefaultProfile("x")
+	w, c, prof := labelled(t, 3*OwnKeys), New(), DefaultProfile("x")
 	for name, x := range map[string]struct {
 		pod  *v1.Pod
 		fail string
 	}{
-		"as many keys as a pod may name":          {pod: nearAll(numbered(0, ownKeys)...)},
-		"as many, and thousands that no node has": {pod: nearAll(numbered(2*ownKeys, 2000)...)},
-		"one more":                                   {pod: nearAll(numbered(0, ownKeys+1)...), fail: "more than 64 topology keys"},
-		"as many constraints":                        {pod: spreadOver(v1.DoNotSchedule, numbered(0, ownKeys)...)},
-		"one constraint more":                        {pod: spreadOver(v1.ScheduleAnyway, numbered(0, ownKeys+1)...), fail: "more than 64 topology keys"},
-		"constraints and terms of the same keys":     {pod: over(nearAll(numbered(0, ownKeys)...), spreadOver(v1.DoNotSchedule, numbered(0, ownKeys)...))},
-		"constraints and terms of other keys":        {pod: over(nearAll(numbered(0, ownKeys)...), spreadOver(v1.DoNotSchedule, "key-100")), fail: "more than 64 topology keys"},
-		"as many terms of one key as a pod may have": {pod: many(ownTerms)},
-		"one more of them":                           {pod: many(ownTerms + 1), fail: "more than 256 of topology keys"},
+		"as many keys as a pod may name":          {pod: nearAll(numbered(0, OwnKeys)...)},
+		"as many, and thousands that no node has": {pod: nearAll(numbered(2*OwnKeys, 2000)...)},
+		"one more":                                   {pod: nearAll(numbered(0, OwnKeys+1)...), fail: "more than 64 topology keys"},
+		"as many constraints":                        {pod: spreadOver(v1.DoNotSchedule, numbered(0, OwnKeys)...)},
+		"one constraint more":                        {pod: spreadOver(v1.ScheduleAnyway, numbered(0, OwnKeys+1)...), fail: "more than 64 topology keys"},
+		"constraints and terms of the same keys":     {pod: over(nearAll(numbered(0, OwnKeys)...), spreadOver(v1.DoNotSchedule, numbered(0, OwnKeys)...))},
+		"constraints and terms of other keys":        {pod: over(nearAll(numbered(0, OwnKeys)...), spreadOver(v1.DoNotSchedule, "key-100")), fail: "more than 64 topology keys"},
+		"as many terms of one key as a pod may have": {pod: many(OwnTerms)},
+		"one more of them":                           {pod: many(OwnTerms + 1), fail: "more than 256 of topology keys"},
 	} {
 		for range 2 {
 			before := w.counters.Len()
@@ -151,8 +151,8 @@ func TestAPodOverItsBoundFailsByItself(t *testing.T) {
 // TestWhatMatchedTermsMeanIsWorkedOutOnce compiles pods that a thousand terms match: what the nodes make
 // of the terms' keys is asked for the first of them, and where nodes' labels have changed.
 func TestWhatMatchedTermsMeanIsWorkedOutOnce(t *testing.T) {
-	w, c, prof := labelled(t, ownKeys), New(), DefaultProfile("x")
-	w.counters.Carry(nearAll(numbered(0, ownKeys)...))
+	w, c, prof := labelled(t, OwnKeys), New(), DefaultProfile("x")
+	w.counters.Carry(nearAll(numbered(0, OwnKeys)...))
 	compile := func(name string) int {
 		t.Helper()
 		w.topologies = 0
@@ -161,8 +161,8 @@ func TestWhatMatchedTermsMeanIsWorkedOutOnce(t *testing.T) {
 		}
 		return w.topologies
 	}
-	if got := compile("first"); got == 0 || got > 4*ownKeys {
-		t.Errorf("first pod: got %d topologies asked for, want between 1 and %d", got, 4*ownKeys)
+	if got := compile("first"); got == 0 || got > 4*OwnKeys {
+		t.Errorf("first pod: got %d topologies asked for, want between 1 and %d", got, 4*OwnKeys)
 	}
 	for _, name := range []string{"second", "third"} {
 		if got := compile(name); got != 0 {

@@ -112,12 +112,12 @@ func (g *groups) once(kind byte, m proto.Message, among **pb.Inclusion, add func
 }
 
 const (
-	// ownKeys is how many topology keys a pod may name that nodes have. Each makes a column of every
+	// OwnKeys is how many topology keys a pod may name that nodes have. Each makes a column of every
 	// group's key, for the pod and for all pods that its terms match; pods in use name one to three.
-	ownKeys = 64
-	// ownTerms is how many terms and constraints of such keys it may have. Each makes a counter or two, which
+	OwnKeys = 64
+	// OwnTerms is how many terms and constraints of such keys it may have. Each makes a counter or two, which
 	// all pods are held against.
-	ownTerms = 256
+	OwnTerms = 256
 )
 
 // excess is the error of a pod that asks for more than a pod may.
@@ -128,7 +128,7 @@ func (pl *plan) excess(s *setting) error {
 	keys := map[string]bool{}
 	terms := 0
 	take := func(key string) {
-		if key = topologyKey(key); len(keys) <= ownKeys && !s.absent(key) {
+		if key = topologyKey(key); len(keys) <= OwnKeys && !s.absent(key) {
 			keys[key] = true
 			terms++
 		}
@@ -148,12 +148,12 @@ func (pl *plan) excess(s *setting) error {
 		}
 	}
 	switch {
-	case len(keys) > ownKeys:
+	case len(keys) > OwnKeys:
 		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d topology keys that nodes have",
-			ownKeys)
-	case terms > ownTerms:
+			OwnKeys)
+	case terms > OwnTerms:
 		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d of topology keys that nodes have",
-			ownTerms)
+			OwnTerms)
 	}
 	return nil
 }

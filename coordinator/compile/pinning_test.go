@@ -76,8 +76,8 @@ func TestTermsArePinnedWhereTheyWouldGroupRowsOneByOne(t *testing.T) {
 // However many labels the terms of others name, the pod is scheduled.
 func TestTermsOfMoreLabelsThanRowsCouldBeGroupedBy(t *testing.T) {
 	w, c := valued(t, 4, 300, 2), New()
-	for from := 0; from < 300; from += ownKeys {
-		w.counters.Carry(nearAll(numbered(from, ownKeys)...))
+	for from := 0; from < 300; from += OwnKeys {
+		w.counters.Carry(nearAll(numbered(from, OwnKeys)...))
 	}
 	class, err := c.Class(build.Pod("p").UID("p").CPU("1").Obj(), DefaultProfile("x"), w)
 	if err != nil {

@@ -74,7 +74,7 @@ func (s *setting) takeSpread(pl *plan) {
 		s.flag(ok)
 		s.text(value)
 	}
-	s.shape(&c.shape, c.keys, ownKeys)
+	s.shape(&c.shape, c.keys, OwnKeys)
 }
 
 // selector is what a constraint selects, without its matchLabelKeys: these select the
@@ -109,7 +109,7 @@ func (s *setting) takeAffinity(pl *plan) {
 	if pl.readsNamespaces {
 		s.bytes = binary.AppendUvarint(s.bytes, cluster.NamespacesVersion())
 	}
-	s.shape(&pl.nearShape, pl.nearKeys, ownKeys)
+	s.shape(&pl.nearShape, pl.nearKeys, OwnKeys)
 }
 
 // shape writes what the nodes make of some keys, up to the one with which nodes have more than most of

@@ -27,11 +27,11 @@ func TestAPodMayNameSoManyClaims(t *testing.T) {
 	r := newRig(t, newAPI(plainClaim("c")))
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "many"}}
 	name := "c"
-	for i := range maxClaims {
+	for i := range MaxClaims {
 		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: fmt.Sprint(i), ResourceClaimName: &name})
 	}
-	if got := r.c.Claims(pod, time.Minute); len(got.Query.GetClaims()) != maxClaims {
-		t.Errorf("%d claims: %v %s", maxClaims, got.Err, got.Message)
+	if got := r.c.Claims(pod, time.Minute); len(got.Query.GetClaims()) != MaxClaims {
+		t.Errorf("%d claims: %v %s", MaxClaims, got.Err, got.Message)
 	}
 	pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: "one more", ResourceClaimName: &name})
 	const want = `pod "default/many": 65 resource claims, at most 64 are supported`

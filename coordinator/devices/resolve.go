@@ -14,11 +14,11 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 )
 
-// maxClaims is how many claims a pod may name: each costs time on the loop, at each attempt and each event that
+// MaxClaims is how many claims a pod may name: each costs time on the loop, at each attempt and each event that
 // may help the pod. Pods in use have a handful.
 //
 // Differs from upstream: a pod with more is refused.
-const maxClaims = 64
+const MaxClaims = 64
 
 // specialName is the name that the claim for extended resources has in texts while it is in memory only.
 const specialName = "<extended-resources>"
@@ -75,9 +75,9 @@ func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
 	if c.notServed {
 		return nil, refusal{text: notServed, next: "Kubernetes 1.34 and later serve resource.k8s.io/v1, unless --runtime-config turns it off"}
 	}
-	if n := len(pod.Spec.ResourceClaims); n > maxClaims {
+	if n := len(pod.Spec.ResourceClaims); n > MaxClaims {
 		const text = "pod \"%s/%s\": %d resource claims, at most %d are supported"
-		return nil, refusal{text: fmt.Sprintf(text, pod.Namespace, pod.Name, n, maxClaims)}
+		return nil, refusal{text: fmt.Sprintf(text, pod.Namespace, pod.Name, n, MaxClaims)}
 	}
 	var out []*resourcev1.ResourceClaim
 	for i := range pod.Spec.ResourceClaims {

@@ -14,7 +14,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
@@ -22,7 +21,9 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/rules"
@@ -53,35 +54,39 @@ func newConfigCheckCommand(s Streams, plugins framework.Registry) *cobra.Command
 	var o configCheckOptions
 	o.plugins = plugins
 	c := &cobra.Command{
-		Use:   "check FILE",
+		Use:   "check (FILE | -)",
 		Short: "Tell what a configuration comes to, and where kube-scheduler would decide otherwise by it",
 		Long: `Read a KubeSchedulerConfiguration as a coordinator in kube-scheduler's place reads
 it with --config, with the same errors, and tell which plugins of each profile are
 evaluated and which are not, which fields have no effect, which extenders are asked,
 and by which fields kube-scheduler would decide otherwise. Nothing is scheduled.
 
+With --kubeconfig it counts the pods of a cluster by profile, those of other
+schedulers, and those that ask for what shardsched has not got, or bounds.
+
 The exit code is 0 where pods are scheduled as kube-scheduler would by the file, 2
 where they are not, or an extender is not reached, and 1 where the file or the
 command line can't be used.`,
 		Example: `  shardsched config check kube-scheduler.yaml
+  kubectl -n shardsched get configmap kube-scheduler -o jsonpath='{.data.*}' | shardsched config check -
   shardsched config check kube-scheduler.yaml --reach-extenders --kubeconfig view.conf`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("give one file: %s FILE", c.CommandPath())
 			}
 			o.Config = args[0]
-			return o.run(c.Context(), s.Out)
+			return o.run(c.Context(), s)
 		},
 	}
 	c.SetFlagErrorFunc(seeHelpFails)
 	fs := c.Flags()
 	fs.BoolVar(&o.reach, "reach-extenders", false, "see whether anything answers at the extenders' addresses, by a GET")
-	o.access.addFlags(fs, "which is asked what it serves, and whose pods are held against the profiles' names")
+	o.access.addFlags(fs, "which is asked what it serves, and whose pods are held against the profiles")
 	return c
 }
 
-func (o *configCheckOptions) run(ctx context.Context, out io.Writer) error {
-	c, err := o.read()
+func (o *configCheckOptions) run(ctx context.Context, s Streams) error {
+	c, err := o.parse(s)
 	if err != nil {
 		return err
 	}
@@ -92,9 +97,12 @@ func (o *configCheckOptions) run(ctx context.Context, out io.Writer) error {
 	if err := into.OutOfTree.Check(ctx); err != nil {
 		return err
 	}
-	cluster := ""
+	cluster := &clusterCheck{profiles: map[string]bool{}}
+	for _, p := range c.Expanded() {
+		cluster.profiles[*p.SchedulerName] = true
+	}
 	if o.access.given() {
-		if cluster, err = o.cluster(ctx, c); err != nil {
+		if err := o.readCluster(ctx, cluster); err != nil {
 			return err
 		}
 	}
@@ -106,17 +114,27 @@ func (o *configCheckOptions) run(ctx context.Context, out io.Writer) error {
 	extenders, reached := o.extenders(ctx, into.Extenders)
 	paragraph(&b, "Extenders:", extenders)
 	paragraph(&b, "Binds:", []string{bindRate(c)})
-	b.WriteString(cluster)
+	if o.access.given() {
+		cluster.write(&b)
+	}
 	departures := c.Departures()
 	paragraph(&b, "kube-scheduler decides otherwise by this file:", departures)
 	paragraph(&b, "Where shardsched departs from it whatever the file says: docs/differences.md,", differences(c))
-	if _, err := io.WriteString(out, b.String()); err != nil {
+	if _, err := io.WriteString(s.Out, b.String()); err != nil {
 		return err
 	}
-	if len(departures) > 0 || !reached {
+	if len(departures) > 0 || !reached || len(cluster.lacking) > 0 {
 		return errDeparts
 	}
 	return nil
+}
+
+// parse reads the file; -: standard input.
+func (o *configCheckOptions) parse(s Streams) (*config.Config, error) {
+	if o.Config != "-" {
+		return o.read()
+	}
+	return readNamed(s, o.Config, func(name string, data []byte) (*config.Config, error) { return o.reader().Parse(name, data) })
 }
 
 func paragraph(b *strings.Builder, title string, lines []string) {
@@ -245,28 +263,42 @@ func differences(c *config.Config) []string {
 	return parts
 }
 
-// cluster tells what the API server lacks, and which pods are left to other schedulers.
-func (o *configCheckOptions) cluster(ctx context.Context, c *config.Config) (string, error) {
+// clusterCheck holds a cluster against a configuration.
+type clusterCheck struct {
+	profiles map[string]bool
+	server   []string // what follows from what the API server does not serve
+	// all and waiting are the pods by schedulerName, and those of them that have no node.
+	all, waiting map[string]int
+	// lacking are pods of the profiles by what of theirs is not scheduled as kube-scheduler would.
+	lacking map[string]*missing
+}
+
+// missing is how many pods lack something, and the names of the first three.
+type missing struct {
+	pods  int
+	names []string
+}
+
+// readCluster takes in what the API server lacks, and all pods of the cluster, some at a time.
+func (o *configCheckOptions) readCluster(ctx context.Context, into *clusterCheck) error {
 	access, err := o.access.rest()
 	if err != nil {
-		return "", err
+		return err
 	}
 	client, err := clientset.NewForConfig(access)
 	if err != nil {
-		return "", fmt.Errorf("reach the API server: %w", err)
+		return fmt.Errorf("reach the API server: %w", err)
 	}
-	server, err := serverLacks(client.Discovery())
+	if into.server, err = serverLacks(client.Discovery()); err != nil {
+		return err
+	}
+	into.all, into.waiting, into.lacking = map[string]int{}, map[string]int{}, map[string]*missing{}
+	take := func(obj runtime.Object) { into.take(obj.(*v1.Pod)) }
+	err = eachItem(ctx, client.CoreV1().Pods(v1.NamespaceAll).List, metav1.ListOptions{}, take)
 	if err != nil {
-		return "", err
+		return fmt.Errorf("list pods: %w", err)
 	}
-	others, err := otherSchedulers(ctx, client, c)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	paragraph(&b, "API server (docs/versions.md):", server)
-	paragraph(&b, "Pods of the cluster whose schedulerName is no profile's, which are left to other schedulers:", others)
-	return b.String(), nil
+	return nil
 }
 
 // serverLacks tells the version of an API server, and what follows from what it does not serve.
@@ -292,28 +324,97 @@ func serverLacks(server discovery.DiscoveryInterface) ([]string, error) {
 	return lines, nil
 }
 
-// otherSchedulers tells of the pods of the cluster that name no profile of the configuration. The API server picks them out.
-func otherSchedulers(ctx context.Context, client clientset.Interface, c *config.Config) (lines []string, err error) {
-	var others []fields.Selector
-	for _, p := range c.Expanded() {
-		others = append(others, fields.OneTermNotEqualSelector("spec.schedulerName", *p.SchedulerName))
+func (x *clusterCheck) take(p *v1.Pod) {
+	name := p.Spec.SchedulerName
+	if x.all[name]++; p.Spec.NodeName == "" {
+		x.waiting[name]++
 	}
-	all, waiting := map[string]int{}, map[string]int{}
-	asked := metav1.ListOptions{FieldSelector: fields.AndSelectors(others...).String()}
-	err = eachItem(ctx, client.CoreV1().Pods(v1.NamespaceAll).List, asked, func(obj runtime.Object) {
-		spec := &obj.(*v1.Pod).Spec
-		if all[spec.SchedulerName]++; spec.NodeName == "" {
-			waiting[spec.SchedulerName]++
+	if !x.profiles[name] {
+		return
+	}
+	for _, what := range lacks(p) {
+		l := x.lacking[what]
+		if l == nil {
+			l = &missing{}
+			x.lacking[what] = l
 		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+		if l.pods++; l.pods <= 3 {
+			l.names = append(l.names, p.Namespace+"/"+p.Name)
+		}
 	}
-	for name, n := range all {
-		lines = append(lines, fmt.Sprintf("%s: %d, %d of them without a node", name, n, waiting[name]))
+}
+
+// lacks are what a pod asks for that shardsched has not got, or more than its bounds.
+func lacks(p *v1.Pod) (list []string) {
+	if p.Spec.SchedulingGroup != nil {
+		list = append(list, "spec.schedulingGroup: pods are scheduled one by one")
 	}
-	if slices.Sort(lines); len(lines) == 0 {
-		lines = []string{"none"}
+	keys, terms := map[string]bool{}, 0
+	take := func(key string) {
+		keys[key] = true
+		terms++
 	}
-	return lines, nil
+	for i := range p.Spec.TopologySpreadConstraints {
+		take(p.Spec.TopologySpreadConstraints[i].TopologyKey)
+	}
+	required := func(of []v1.PodAffinityTerm) {
+		for i := range of {
+			take(of[i].TopologyKey)
+		}
+	}
+	preferred := func(of []v1.WeightedPodAffinityTerm) {
+		for i := range of {
+			take(of[i].PodAffinityTerm.TopologyKey)
+		}
+	}
+	if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
+		required(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		preferred(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		required(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		preferred(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if len(keys) > compile.OwnKeys || terms > compile.OwnTerms {
+		list = append(list, fmt.Sprintf("more than %d topology keys, or %d spread constraints and pod affinity terms: "+
+			"an error of each attempt, if nodes have the keys", compile.OwnKeys, compile.OwnTerms))
+	}
+	if len(p.Spec.ResourceClaims) > devices.MaxClaims {
+		list = append(list, fmt.Sprintf("more than %d resource claims: no node takes it", devices.MaxClaims))
+	}
+	return list
+}
+
+// write tells of the API server, of the pods by profile, of those that are other schedulers', and of what pods lack.
+func (x *clusterCheck) write(b *strings.Builder) {
+	var own, others, lacking []string
+	for name := range x.profiles {
+		own = append(own, x.line(name))
+	}
+	for name := range x.all {
+		if !x.profiles[name] {
+			others = append(others, x.line(name))
+		}
+	}
+	for what, l := range x.lacking {
+		which := strings.Join(l.names, ", ")
+		if more := l.pods - len(l.names); more > 0 {
+			which += fmt.Sprintf(" and %d more", more)
+		}
+		lacking = append(lacking, what+": "+which)
+	}
+	for _, list := range [][]string{own, others, lacking} {
+		slices.Sort(list)
+	}
+	paragraph(b, "API server (docs/versions.md):", x.server)
+	paragraph(b, "Pods of the cluster by profile:", own)
+	if len(others) == 0 {
+		others = []string{"none"}
+	}
+	paragraph(b, "Pods of the cluster whose schedulerName is no profile's, which are left to other schedulers:", others)
+	paragraph(b, "Pods of the cluster that are not scheduled as kube-scheduler would:", lacking)
+}
+
+func (x *clusterCheck) line(name string) string {
+	return fmt.Sprintf("%s: %d, %d of them without a node", name, x.all[name], x.waiting[name])
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -98,6 +99,22 @@ func TestConfigCheckOfWhatIsWrong(t *testing.T) {
 	}
 }
 
+// A file may come on standard input.
+func TestConfigCheckOfStandardInput(t *testing.T) {
+	check := func(text string) (string, string, int) {
+		var o, e bytes.Buffer
+		s := Streams{In: strings.NewReader(text), Out: &o, Err: &e, Env: func(string) string { return "" }}
+		code := Main(t.Context(), []string{"config", "check", "-"}, s, Standard())
+		return o.String(), e.String(), code
+	}
+	if out, errs, code := check(configHead + "percentageOfNodesToScore: 30\n"); code != exitDeparts || !strings.Contains(out, "every node is scored") {
+		t.Errorf("got exit code %d, %q\n%s", code, errs, out)
+	}
+	if out, errs, code := check(configHead + "nonsense: 1\n"); code != exitFailed || out != "" || !strings.Contains(errs, "standard input:3: ") {
+		t.Errorf("got exit code %d, %q, %q; want the line of standard input", code, out, errs)
+	}
+}
+
 func TestConfigCheckReachesExtenders(t *testing.T) {
 	asked := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +139,7 @@ func TestConfigCheckReachesExtenders(t *testing.T) {
 	}
 }
 
-// The API server is asked what it serves, and, in pages, for the pods alone that name no profile.
+// The API server is asked what it serves, and, in pages, for all pods: told are those of each profile, of others, and those that lack something.
 func TestConfigCheckOfACluster(t *testing.T) {
 	var queries []string
 	is, devices := "v1.33.13", http.StatusNotFound
@@ -144,6 +161,23 @@ func TestConfigCheckOfACluster(t *testing.T) {
 		for _, node := range []string{"n1", ""} {
 			list.Items = append(list.Items, v1.Pod{Spec: v1.PodSpec{SchedulerName: "batch", NodeName: node}})
 		}
+		for i, change := range []func(*v1.PodSpec){
+			func(*v1.PodSpec) {},
+			func(s *v1.PodSpec) { s.SchedulingGroup = &v1.PodSchedulingGroup{} },
+			func(s *v1.PodSpec) { s.ResourceClaims = make([]v1.PodResourceClaim, 65) },
+			func(s *v1.PodSpec) { s.TopologySpreadConstraints = make([]v1.TopologySpreadConstraint, 257) },
+			func(s *v1.PodSpec) {
+				s.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{}}
+				for key := range 65 {
+					s.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(
+						s.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, v1.PodAffinityTerm{TopologyKey: fmt.Sprint("k", key)})
+				}
+			},
+		} {
+			p := v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("p", i)}, Spec: v1.PodSpec{SchedulerName: "packing", NodeName: "n1"}}
+			change(&p.Spec)
+			list.Items = append(list.Items, p)
+		}
 		if len(queries) == 1 {
 			list.Continue = "more"
 		}
@@ -159,11 +193,22 @@ contexts: [{name: c, context: {cluster: c}}]
 current-context: c
 `, server.URL))
 	out, errs, code := command(t, "config", "check", "--kubeconfig", access, writeFile(t, "config.yaml", twoProfiles))
-	if code != exitDone || !strings.Contains(out, "left to other schedulers:\n  batch: 4, 2 of them without a node\n") {
-		t.Errorf("got exit code %d, %q\n%s\nwant 4 pods of batch", code, errs, out)
+	if code != exitDeparts {
+		t.Errorf("got exit code %d, %q, want %d", code, errs, exitDeparts)
 	}
-	const selector = "spec.schedulerName!=default-scheduler,spec.schedulerName!=packing"
-	if got := strings.Join(queries, "\n"); got != selector+" \n"+selector+" more" {
+	if want := `Pods of the cluster by profile:
+  default-scheduler: 0, 0 of them without a node
+  packing: 10, 0 of them without a node
+Pods of the cluster whose schedulerName is no profile's, which are left to other schedulers:
+  batch: 4, 2 of them without a node
+Pods of the cluster that are not scheduled as kube-scheduler would:
+  more than 64 resource claims: no node takes it: shop/p2, shop/p2
+  more than 64 topology keys, or 256 spread constraints and pod affinity terms: an error of each attempt, if nodes have the keys: shop/p3, shop/p4, shop/p3 and 1 more
+  spec.schedulingGroup: pods are scheduled one by one: shop/p1, shop/p1
+`; !strings.Contains(out, want) {
+		t.Errorf("got\n%s\nwant in it\n%s", out, want)
+	}
+	if got := strings.Join(queries, "\n"); got != " \n more" {
 		t.Errorf("got queries\n%s", got)
 	}
 	for _, c := range []struct {
@@ -177,7 +222,7 @@ current-context: c
 	} {
 		is, devices = c.is, c.devices
 		out, errs, code := command(t, "config", "check", "--kubeconfig", access, writeFile(t, "config.yaml", twoProfiles))
-		if want := "API server (docs/versions.md):\n" + c.want; code != exitDone || !strings.Contains(out, want) {
+		if want := "API server (docs/versions.md):\n" + c.want; code != exitDeparts || !strings.Contains(out, want) {
 			t.Errorf("got exit code %d, %q\n%s\nwant\n%s", code, errs, out, want)
 		}
 	}
