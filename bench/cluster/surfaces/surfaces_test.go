@@ -42,6 +42,7 @@ func TestSurfaces(t *testing.T) {
 	t.Run("caches", r.caches)
 	t.Run("tokens", r.tokens)
 	t.Run("devices", r.devices)
+	t.Run("secrets", r.secrets)
 	t.Run("audit", r.audit)
 }
 
