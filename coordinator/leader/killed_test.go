@@ -35,16 +35,28 @@ type mortal struct {
 	killed chan struct{} // closed when it is
 
 	mu     sync.Mutex // guards what is below
+	of     string     // the pod whose writes count, its claims' among them
 	left   int        // how many writes are left until then, the last among them; 0: it lives on
 	writes []string   // those since the kill was planned
 	dead   bool
 }
 
-// killAfter plans to kill the process after so many writes from now on; 0: after none.
-func (k *mortal) killAfter(writes int) {
+// killAfter plans to kill the process after so many writes of a pod from now on; 0: after none.
+func (k *mortal) killAfter(writes int, of string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.left, k.writes = writes, nil
+	k.of, k.left, k.writes = of, writes, nil
+}
+
+// counts tells whether a key is that of the pod, or of a claim that was made for it. Others may be written at any time, as by what was
+// left undone.
+func (k *mortal) counts(key string) bool {
+	for _, kind := range []string{"/objects/pods/default/", "/objects/resourceclaims/default/"} {
+		if _, name, ok := strings.Cut(key, kind); ok {
+			return name == k.of || strings.HasPrefix(name, k.of+"-")
+		}
+	}
+	return false
 }
 
 func (k *mortal) isDead() bool {
@@ -59,7 +71,7 @@ func (k *mortal) wrote(ops []clientv3.Op) error {
 	defer k.mu.Unlock()
 	var keys []string
 	for _, op := range ops {
-		if key := string(op.KeyBytes()); !op.IsGet() && (strings.Contains(key, "/objects/pods/") || strings.Contains(key, "/objects/resourceclaims/")) {
+		if key := string(op.KeyBytes()); !op.IsGet() && k.counts(key) {
 			keys = append(keys, key[strings.Index(key, "/objects/"):])
 		}
 	}
@@ -144,11 +156,11 @@ type mortalMember struct {
 	*mortal
 }
 
-// start has a coordinator lead that is killed after so many writes; 0: it is not.
-func (f *fleet) start(name string, writes int) mortalMember {
+// start has a coordinator lead that is killed after so many writes of a pod; 0: it is not.
+func (f *fleet) start(name string, writes int, of string) mortalMember {
 	f.t.Helper()
 	etcd := f.client()
-	k := &mortal{KV: etcd.KV, killed: make(chan struct{}), left: writes}
+	k := &mortal{KV: etcd.KV, killed: make(chan struct{}), of: of, left: writes}
 	etcd.KV = k
 	m := f.joinWith(name, etcd)
 	select {
@@ -161,7 +173,7 @@ func (f *fleet) start(name string, writes int) mortalMember {
 }
 
 // takeOver waits until a leader is killed, and has another lead, as start does.
-func (f *fleet) takeOver(from mortalMember, name string, writes int) mortalMember {
+func (f *fleet) takeOver(from mortalMember, name string, writes int, of string) mortalMember {
 	f.t.Helper()
 	select {
 	case <-from.killed:
@@ -170,7 +182,7 @@ func (f *fleet) takeOver(from mortalMember, name string, writes int) mortalMembe
 	}
 	f.lose(from.member)
 	from.leave()
-	return f.start(name, writes)
+	return f.start(name, writes, of)
 }
 
 // TestTheNextLeaderGoesOnWhereOneWasKilled kills leaders after each write to etcd of a binding with claims, from that of the pod on,
@@ -181,7 +193,7 @@ func TestTheNextLeaderGoesOnWhereOneWasKilled(t *testing.T) {
 	kills := [][]int{{1}, {2}, {3}, {4}, {5}, {6}, {1, 1}, {2, 2}, {3, 1}, {4, 1}, {4, 2}, {5, 1}, {5, 3}, {5, 1, 1, 1}}
 	const resource = "example.com/gpu"
 	f := newFleet(t)
-	leader := f.start("first", 0)
+	leader := f.start("first", 0, "")
 	nodes := someNodes(2, "64")
 	leader.apply(nodes...)
 	all := gpuObjects(nodes, len(kills)) // none to spare: a device that leaks is missed
@@ -192,7 +204,7 @@ func TestTheNextLeaderGoesOnWhereOneWasKilled(t *testing.T) {
 		p := build.Pod(fmt.Sprint("p", i)).UID("").CPU("1").Request(resource, "1").Obj()
 		template := "one"
 		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: &template}}
-		leader.killAfter(after[0])
+		leader.killAfter(after[0], p.Name)
 		raw, err := objects.Encode(p)
 		if err != nil {
 			t.Fatal(err)
@@ -203,7 +215,7 @@ func TestTheNextLeaderGoesOnWhereOneWasKilled(t *testing.T) {
 			applied <- err
 		}()
 		for n, next := range append(after[1:], 0) {
-			leader = f.takeOver(leader, fmt.Sprint(p.Name, "-", n), next)
+			leader = f.takeOver(leader, fmt.Sprint(p.Name, "-", n), next, p.Name)
 		}
 		// A pod may be scheduled before the writer of its claim has heard from etcd: it then says that it does not know.
 		switch err := <-applied; {
@@ -220,7 +232,7 @@ func TestTheNextLeaderGoesOnWhereOneWasKilled(t *testing.T) {
 		// The writes of a deletion: the pod, its claims.
 		kill := i < 2
 		if kill {
-			leader.killAfter(i + 1)
+			leader.killAfter(i+1, fmt.Sprint("p", i))
 		}
 		deleted, of := make(chan error, 1), leader.api
 		go func() {
@@ -228,7 +240,7 @@ func TestTheNextLeaderGoesOnWhereOneWasKilled(t *testing.T) {
 			deleted <- err
 		}()
 		if kill {
-			leader = f.takeOver(leader, fmt.Sprint("deletion-", i), 0)
+			leader = f.takeOver(leader, fmt.Sprint("deletion-", i), 0, "")
 		}
 		if err := <-deleted; (err != nil) != kill {
 			t.Errorf("deletion %d: got %v, want an error where the leader was killed meanwhile", i, err)
@@ -306,7 +318,7 @@ func (k *mortal) kill() {
 // TestTheNextLeaderExplainsWhatAKilledOneDecided has pods placed, refused and deleted, kills the leader, and asks the next one.
 func TestTheNextLeaderExplainsWhatAKilledOneDecided(t *testing.T) {
 	f := newFleet(t)
-	leader := f.start("first", 0)
+	leader := f.start("first", 0, "")
 	leader.apply(someNodes(2, "4")...)
 	leader.apply(build.Pod("huge").UID("").CPU("64").Obj())
 	for _, name := range []string{"stays", "deleted", "missed"} {
@@ -325,7 +337,7 @@ func TestTheNextLeaderExplainsWhatAKilledOneDecided(t *testing.T) {
 	if _, err := f.own.Delete(f.ctx, "/shardsched/test/objects/pods/default/missed"); err != nil { // while nobody leads
 		t.Fatal(err)
 	}
-	next := f.takeOver(leader, "second", 0)
+	next := f.takeOver(leader, "second", 0, "")
 	for next.explained("stays").Decision == nil { // the history is read behind the loop
 		pause(f.ctx, 50*time.Millisecond)
 	}
