@@ -110,7 +110,7 @@ skew:
 
 # What this version stores, for later ones to be held to: make golden VERSION=v0.2.0
 golden:
-	$(GO) test -count=1 -run StoredByEachRelease ./coordinator/record ./coordinator/standalone/store -golden $(VERSION)
+	$(GO) test -count=1 -run StoredByEachRelease ./coordinator/journal ./coordinator/record ./coordinator/standalone/store -golden $(VERSION)
 
 # The same with fresh seeds for as long as wanted: make soak SOAK=10m. A scenario that differs is
 # made smaller and written to soak/, and how to see it again is printed.

@@ -275,8 +275,8 @@ func TestADecisionThatCanNotBeKeptIsLeftOutAlone(t *testing.T) {
 
 var golden = flag.String("golden", "", "write a part as this build stores it into testdata/history, as that of a release: v1.2.3")
 
-// TestPartsOfEachRelease reads a part that each release has written, byte by byte as that release wrote it.
-func TestPartsOfEachRelease(t *testing.T) {
+// TestStoredByEachRelease reads a part that each release has written, byte by byte as that release wrote it.
+func TestStoredByEachRelease(t *testing.T) {
 	all := &pb.HistoryChunk{
 		Leader: "vm_a",
 		Decisions: []*pb.PastDecision{{
