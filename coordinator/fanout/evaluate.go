@@ -19,6 +19,7 @@ import (
 type assignment struct {
 	session *session
 	shards  []uint32
+	chosen  bool // the own tables are asked though there may be workers
 }
 
 // Evaluate answers every request over all shards, at the tables' generations: the
@@ -182,7 +183,7 @@ func fits(c *scorer.Class) bool { return c.PinnedDomains() <= pinnedBudget }
 
 // ownPlan has all shards evaluated on the own tables.
 func (f *Fanout) ownPlan() []assignment {
-	var own assignment
+	own := assignment{chosen: true}
 	for shard := range f.cfg.Shards.NumShards() {
 		own.shards = append(own.shards, uint32(shard))
 	}
@@ -347,7 +348,8 @@ func (f *Fanout) count(t *roundTally) {
 	f.stats.LocalShards += t.localShards
 	f.stats.Hedges += t.hedges
 	f.metrics.rounds.Inc()
-	f.metrics.localShards.Add(float64(t.localShards))
+	f.metrics.localShards.WithLabelValues("missing").Add(float64(t.localShards - t.chosenShards))
+	f.metrics.localShards.WithLabelValues("chosen").Add(float64(t.chosenShards))
 	f.metrics.hedges.Add(float64(t.hedges))
 }
 

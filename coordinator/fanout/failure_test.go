@@ -12,6 +12,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	gstatus "google.golang.org/grpc/status"
@@ -716,4 +718,34 @@ func TestWorkersThatAreNotAskedAreKeptUpToDate(t *testing.T) {
 			t.Errorf("shard %d: got owners %v, want both workers", shard, list)
 		}
 	}
+}
+
+// What is evaluated here by choice is told apart from what no worker was there for.
+func TestShardsEvaluatedHereAreCountedByWhy(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(4)
+	c.addNodes(t, 0, 100)
+	registry := prometheus.NewRegistry()
+	f := fleet.fanout(t, c, 1, fanout.Config{Registerer: registry})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	want := func(when string, chosen, missing int) {
+		t.Helper()
+		text := fmt.Sprintf(`# HELP shardsched_fanout_local_shards_total Shards evaluated on the coordinator's own tables, once a round, by why: chosen, or missing where no worker has the shard or answered in time.
+# TYPE shardsched_fanout_local_shards_total counter
+shardsched_fanout_local_shards_total{why="chosen"} %d
+shardsched_fanout_local_shards_total{why="missing"} %d
+`, chosen, missing)
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(text), "shardsched_fanout_local_shards_total"); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	c.wantSame(t, f, reqs)
+	want("by the worker", 0, 0)
+	if _, err := f.EvaluateHere(t.Context(), reqs); err != nil {
+		t.Fatal(err)
+	}
+	want("by choice", 4, 0)
+	fleet.proxies["w0"].server.Stop()
+	c.wantSame(t, f, reqs)
+	want("the worker is gone", 4, 4)
 }

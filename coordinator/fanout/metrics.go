@@ -12,7 +12,7 @@ type metrics struct {
 	rounds      prometheus.Counter
 	duration    prometheus.Histogram
 	requests    *prometheus.CounterVec
-	localShards prometheus.Counter
+	localShards *prometheus.CounterVec
 	hedges      prometheus.Counter
 	snapshots   prometheus.Counter
 	workers     prometheus.Gauge
@@ -67,9 +67,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "shardsched_fanout_requests_total", Help: "Attempts at workers, by outcome: answered, failed, late.",
 		}, []string{"outcome"}),
-		localShards: f.NewCounter(prometheus.CounterOpts{
-			Name: "shardsched_fanout_local_shards_total", Help: "Shards evaluated on the coordinator's own tables, once a round.",
-		}),
+		localShards: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "shardsched_fanout_local_shards_total", Help: "Shards evaluated on the coordinator's own tables, once a round, by why: " +
+				"chosen, or missing where no worker has the shard or answered in time.",
+		}, []string{"why"}),
 		hedges: f.NewCounter(prometheus.CounterOpts{
 			Name: "shardsched_fanout_hedges_total", Help: "Times that a shard's next owners were asked because the first was slow.",
 		}),

@@ -65,6 +65,7 @@ type merged struct {
 // roundTally is what a round adds to Stats.
 type roundTally struct {
 	localShards, hedges uint64
+	chosenShards        uint64 // of localShards, those that no worker was to be asked for
 }
 
 // part is a set of shards whose answer comes from one primary or from its backups.
@@ -144,6 +145,9 @@ func (r *round) run(plan []assignment) error {
 func (r *round) begin(plan []assignment) []*job {
 	for i := range plan {
 		r.addPart(plan[i].session, plan[i].shards, 0, r.question.len())
+		if plan[i].chosen {
+			r.tally.chosenShards += uint64(len(plan[i].shards))
+		}
 	}
 	return r.prepare()
 }

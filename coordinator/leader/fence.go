@@ -67,6 +67,7 @@ type Fence struct {
 
 	mu     sync.Mutex
 	leases lease.Fence // guarded by mu; nil: it does not lead
+	since  time.Time   // guarded by mu; when the leases were won
 	// stale is when the watchdog first found a leader without its leases.
 	stale time.Time // guarded by mu
 }
@@ -95,6 +96,17 @@ func (f *Fence) Check() error {
 // Leading tells whether this process leads.
 func (f *Fence) Leading() bool { return f.Check() == nil }
 
+// Since is when this process began to lead; zero: it does not lead, or not for certain.
+func (f *Fence) Since() time.Time {
+	f.mu.Lock()
+	l, since := f.leases, f.since
+	f.mu.Unlock()
+	if l == nil || l.Check() != nil {
+		return time.Time{}
+	}
+	return since
+}
+
 // open has the leases of a term decide. A nil Fence fences nothing.
 func (f *Fence) open(l lease.Fence) {
 	if f == nil {
@@ -102,7 +114,7 @@ func (f *Fence) open(l lease.Fence) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leases, f.stale = l, time.Time{}
+	f.leases, f.since, f.stale = l, f.now(), time.Time{}
 }
 
 // close lets nothing pass, for good measure.

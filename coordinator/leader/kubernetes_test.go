@@ -327,6 +327,28 @@ func TestTheWatchdogBarksWhenALeaderHangs(t *testing.T) {
 	want("when it stands by again", "")
 }
 
+func TestTheFenceTellsSinceWhenItLeads(t *testing.T) {
+	now := time.Unix(1000, 0)
+	f := NewFence("kube-scheduler", func() time.Time { return now })
+	want := func(when string, since time.Time) {
+		t.Helper()
+		if now = now.Add(time.Second); !f.Since().Equal(since) {
+			t.Errorf("%s: got %v, want %v", when, f.Since(), since)
+		}
+	}
+	want("while it stands by", time.Time{})
+	held, won := &switchable{}, now
+	f.open(held)
+	want("while it leads", won)
+	held.err = lease.ErrDeposed
+	want("when a lease is lost, before the term has ended", time.Time{})
+	f.close()
+	want("when it stands by again", time.Time{})
+	won = now
+	f.open(&switchable{})
+	want("in the next term", won)
+}
+
 // switchable is a fence that the test opens and closes.
 type switchable struct {
 	firm

@@ -35,11 +35,14 @@ func (h *Heartbeat) Turn() {
 
 // Check returns an error while the loop hangs. It is for health checks.
 func (h *Heartbeat) Check() error {
-	if n := h.same.Load(); n >= hungAfter {
-		return fmt.Errorf("the scheduling loop hangs: a turn has not ended for %s", time.Duration(n)*lookEvery)
+	if age := h.Age(); age >= hungAfter*lookEvery {
+		return fmt.Errorf("the scheduling loop hangs: a turn has not ended for %s", age)
 	}
 	return nil
 }
+
+// Age is for how long the turn that is under way has been seen, in whole seconds; 0: the loop rests, or its turns end.
+func (h *Heartbeat) Age() time.Duration { return time.Duration(h.same.Load()) * lookEvery }
 
 // look takes note of where the loop is.
 func (h *Heartbeat) look() {

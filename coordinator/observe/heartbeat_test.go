@@ -17,7 +17,11 @@ func TestAStoppedProcessDoesNotHang(t *testing.T) {
 	if err := h.Check(); err != nil {
 		t.Errorf("after %d looks at the second turn: got %v, want no error", hungAfter, err)
 	}
-	if h.look(); h.Check() == nil {
-		t.Error("one look later: got no error, want one")
+	if h.look(); h.Check() == nil || h.Age() != hungAfter*lookEvery {
+		t.Errorf("one look later: got %v and an age of %v, want an error and %v", h.Check(), h.Age(), hungAfter*lookEvery)
+	}
+	h.Turn()
+	if h.look(); h.Age() != 0 {
+		t.Errorf("when the turn has ended: got an age of %v, want 0", h.Age())
 	}
 }

@@ -63,6 +63,7 @@ type service struct {
 // run serves until ctx ends.
 func (v service) run(ctx context.Context) (err error) {
 	registry := newTermRegistry()
+	tellBuild(registry.process, componentCoordinator)
 	v.guard.CountRefusals(registry.process, klog.FromContext(ctx))
 	serving.TellEnds(registry.process, map[string]serving.End{"tls": v.guard.End, "etcd": v.etcdFlags.end()})
 	l, callers, err := listenAPI(v.guard, v.listen)
@@ -95,6 +96,8 @@ func (v service) run(ctx context.Context) (err error) {
 		return err
 	}
 	scheduler.Recorder = recorder
+	fence := leader.NewFence(v.sharding.Cluster, nil)
+	tellLead(registry.process, fence, scheduler.Heartbeat)
 	defer func() { err = errors.Join(err, endRecord()) }()
 	g, ctx := errgroup.WithContext(ctx)
 	workers.serve(ctx, g, v.guard.Plain())
@@ -112,7 +115,7 @@ func (v service) run(ctx context.Context) (err error) {
 	}
 	g.Go(func() error {
 		return leader.Run(ctx, leader.Config{
-			Etcd: v.etcd, Record: record, LeaseTTL: v.leaseTTL, API: server, Mode: leader.Standalone{},
+			Etcd: v.etcd, Record: record, LeaseTTL: v.leaseTTL, Fence: fence, API: server, Mode: leader.Standalone{},
 			Scheduler: scheduler, Registerer: registry.begin,
 			Leading: v.leading,
 		})

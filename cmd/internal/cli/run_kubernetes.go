@@ -122,6 +122,8 @@ func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, 
 		health: newEtcdHealth(etcd, o.Etcd, o.Cluster, election.LeaseDuration.Duration),
 		fence:  leader.NewFence(election.ResourceNamespace+"/"+election.ResourceName, nil),
 	}
+	tellBuild(k.registry, componentCoordinator)
+	tellLead(k.registry, k.fence, &k.heartbeat)
 	if info, ok := debug.ReadBuildInfo(); ok {
 		k.registry.MustRegister(kubeserving.NewBuildInfo(kubernetesVersion(info)))
 	}

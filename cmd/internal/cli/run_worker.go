@@ -9,8 +9,6 @@ import (
 	"os"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
@@ -39,6 +37,7 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	}
 	defer etcd.Close()
 	registry := newRegistry()
+	tellBuild(registry, componentWorker)
 	guard.CountRefusals(registry, klog.FromContext(ctx))
 	serving.TellEnds(registry, map[string]serving.End{"tls": guard.End, "etcd": o.Etcd.end()})
 	l, err := guard.Listen("listen", o.Listen)
@@ -97,13 +96,6 @@ func processID() string {
 		host = "localhost"
 	}
 	return host + "_" + uuid.NewString()[:8]
-}
-
-// newRegistry holds a process's metrics, those of Go and of the process among them.
-func newRegistry() *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return r
 }
 
 // serve answers HTTP until ctx ends, where an address is given.
