@@ -68,6 +68,7 @@ func TestMistakesOfSchedulerCommands(t *testing.T) {
 		{"coordinator --standalone --embedded-etcd --leader-elect-lease-duration 1ms", "is shorter than a second"},
 		{"worker", "--etcd-endpoints is required"},
 		{"worker --etcd-endpoints http://x --cache-bytes 0", "--cache-bytes: 0 is not positive"},
+		{"worker --etcd-endpoints http://x --logging-format yaml", `--logging-format: "yaml" is neither text nor json`},
 		{"worker --etcd-endpoints http://x,", "--etcd-endpoints: an empty URL"},
 	}
 	for _, test := range tests {

@@ -157,6 +157,8 @@ type WorkerOptions struct {
 	// LeaseDuration is the time to live of the registration.
 	LeaseDuration time.Duration
 	Tracing       otlp.Options
+	// LogFormat is how the log is written: text or json.
+	LogFormat string
 	// DrainTimeout is how long answers under way may take after SIGTERM.
 	DrainTimeout time.Duration
 }

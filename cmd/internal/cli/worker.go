@@ -21,7 +21,11 @@ it takes its registration back and finishes what it was asked.`,
   shardsched worker --etcd-endpoints http://127.0.0.1:2379 --listen 127.0.0.1:0 --http-listen 127.0.0.1:0`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
+			err := o.validate()
+			if err == nil && o.LogFormat != logText {
+				err = logAs(o.LogFormat, c.Flags())
+			}
+			if err != nil {
 				return err
 			}
 			return run(c.Context(), o)
@@ -29,6 +33,7 @@ it takes its registration back and finishes what it was asked.`,
 	}
 	fs := c.Flags()
 	o.Process.addFlags(fs, defaultWorkerHTTP)
+	addLogFormat(fs, &o.LogFormat)
 	fs.StringVar(&o.Cluster, "cluster", defaultCluster, "name of the cluster to work for")
 	o.Etcd.addFlags(fs)
 	o.TLS.AddFlags(fs)
@@ -55,6 +60,9 @@ func (o *WorkerOptions) validate() error {
 		return usagef("--lease-duration: %s is shorter than a second", o.LeaseDuration)
 	case o.DrainTimeout < 0:
 		return usagef("--drain-timeout: %s is negative", o.DrainTimeout)
+	}
+	if err := validateLogFormat(o.LogFormat); err != nil {
+		return err
 	}
 	if err := o.Etcd.validate(); err != nil {
 		return err
