@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -383,61 +382,6 @@ func TestTheConfigurationLoads(t *testing.T) {
 		}
 		if len(without) > 0 {
 			t.Errorf("%s: no effect: want nothing, got %q", folder, without)
-		}
-	}
-}
-
-// TestTheDashboardShowsWhatThereIs looks every metric and label of the dashboard up
-// in the code, and every metric of the code up in the dashboard.
-func TestTheDashboardShowsWhatThereIs(t *testing.T) {
-	text, err := os.ReadFile("grafana/shardsched.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var board struct {
-		Panels []struct {
-			ID      int    `json:"id"`
-			Title   string `json:"title"`
-			Targets []struct {
-				Expr   string `json:"expr"`
-				Legend string `json:"legendFormat"`
-			} `json:"targets"`
-		} `json:"panels"`
-	}
-	if err := json.Unmarshal(text, &board); err != nil {
-		t.Fatal(err)
-	}
-	metrics := quoted(t, `"((?:scheduler|shardsched)_[a-z_]+)"`, "../coordinator", "../worker", "../cmd/internal/otlp", "../cmd/internal/serving")
-	words := quoted(t, `"([a-z_]+)"`, "../coordinator", "../worker", "../cmd/internal/serving")
-	shown, ids := map[string]bool{}, map[int]bool{}
-	metric := regexp.MustCompile(`(?:scheduler|shardsched)_[a-z_]+`)
-	label := regexp.MustCompile(`\{\{(\w+)\}\}`)
-	for _, p := range board.Panels {
-		if ids[p.ID] {
-			t.Errorf("panel %q: want an id of its own, got %d again", p.Title, p.ID)
-		}
-		ids[p.ID] = true
-		for _, target := range p.Targets {
-			for _, m := range metric.FindAllString(target.Expr, -1) {
-				name := m
-				for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-					name = strings.TrimSuffix(name, suffix)
-				}
-				shown[name] = true
-				if !metrics[name] {
-					t.Errorf("panel %q: want a metric that there is, got %s", p.Title, m)
-				}
-			}
-			for _, m := range label.FindAllStringSubmatch(target.Legend, -1) {
-				if m[1] != "instance" && !words[m[1]] {
-					t.Errorf("panel %q: want a label that there is, got %s", p.Title, m[1])
-				}
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(metrics)) {
-		if !shown[name] {
-			t.Errorf("dashboard: want %s shown, got no panel with it", name)
 		}
 	}
 }
