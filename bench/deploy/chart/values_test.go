@@ -47,6 +47,8 @@ var effects = map[string][4]string{
 	"podMonitor.enabled":            {"swap", "", "podMonitor: {enabled: true}", "kind: PodMonitor"},
 	"podMonitor.interval":           {"swap", "podMonitor: {enabled: true}", "podMonitor: {interval: 7s}", "interval: 7s"},
 	"podMonitor.labels":             {"swap", "podMonitor: {enabled: true}", "podMonitor: {labels: {release: mine}}", "    release: mine"},
+	"prometheusRule.enabled":        {"swap", "", "prometheusRule: {enabled: true}", "kind: PrometheusRule"},
+	"prometheusRule.labels":         {"swap", "prometheusRule: {enabled: true}", "prometheusRule: {labels: {release: mine}}", "    release: mine"},
 	"coordinator.priorityClassName": {"swap", "", "coordinator: {priorityClassName: mine}", "priorityClassName: mine"},
 	"worker.priorityClassName":      {"sharded", "", "worker: {priorityClassName: mine}", "priorityClassName: mine"},
 }
