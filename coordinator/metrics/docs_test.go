@@ -28,7 +28,7 @@ func TestTheDocumentationListsEveryMetric(t *testing.T) {
 			defined[d.Name] = true
 		}
 	}
-	name := regexp.MustCompile(`Name:\s*"(shardsched_[a-z_]+)"`)
+	name := regexp.MustCompile(`(?:Name:\s*|NewDesc\()"(shardsched_[a-z_]+)"`)
 	for _, dir := range []string{"coordinator", "worker", "cmd"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
