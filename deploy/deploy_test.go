@@ -312,6 +312,9 @@ func TestPodsOutrankSpreadAndAreProbed(t *testing.T) {
 				t.Errorf("%s: %s: spread over %q, want %q", folder, set.name, over, want)
 			}
 			c := set.pod.Containers[0]
+			if !slices.Contains(c.Args, "--logging-format=json") {
+				t.Errorf("%s: %s: want a log in JSON, got %q", folder, set.name, c.Args)
+			}
 			for path, p := range map[string]*v1.Probe{"/livez": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
 				if p == nil || p.HTTPGet == nil || p.HTTPGet.Path != path || p.HTTPGet.Port.StrVal != "health" {
 					t.Errorf("%s: %s: want a probe of %s at the port health, got %v", folder, set.name, path, p)
@@ -323,6 +326,26 @@ func TestPodsOutrankSpreadAndAreProbed(t *testing.T) {
 				t.Errorf("%s: %s: want one pod at a time, and those that are not ready always, got %v", folder, b.Name, b.Spec)
 			}
 		}
+	}
+}
+
+// TestTheStaticPodMayLittle holds it to what can be had beside the host's network and one file, for which no profile of pod security is made.
+func TestTheStaticPodMayLittle(t *testing.T) {
+	pod := staticPod(t)
+	c, s := pod.Containers[0].SecurityContext, pod.SecurityContext
+	if len(pod.Containers) != 1 || len(pod.InitContainers) != 0 || pod.HostPID || pod.HostIPC {
+		t.Error("want one container, without the host's processes, got others")
+	}
+	if s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.RunAsUser == nil || *s.RunAsUser == 0 || s.RunAsGroup == nil || *s.RunAsGroup == 0 ||
+		c.RunAsUser != nil || c.RunAsNonRoot != nil {
+		t.Errorf("want a user and a group other than root's for the pod, got %v, and of the container %v", s, c)
+	}
+	if s.SeccompProfile == nil || s.SeccompProfile.Type != v1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("want the runtime's seccomp profile, got %v", s.SeccompProfile)
+	}
+	if c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation || c.ReadOnlyRootFilesystem == nil || !*c.ReadOnlyRootFilesystem ||
+		c.Privileged != nil || c.Capabilities == nil || !slices.Equal(c.Capabilities.Drop, []v1.Capability{"ALL"}) || len(c.Capabilities.Add) > 0 {
+		t.Errorf("want no privilege, no capability and a root that can't be written, got %v", c)
 	}
 }
 

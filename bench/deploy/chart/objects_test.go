@@ -36,7 +36,8 @@ rbac: minimal
 apiPriority: true
 podBounds: true
 networkPolicy: {enabled: true}
-podMonitor: {enabled: true, labels: {release: prometheus}}`},
+podMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true}`},
 	{"sharded", ""},
 	{"sharded", `
 cluster: prod
@@ -140,6 +141,8 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 					into[certificate](t, o)
 				case "PodMonitor":
 					into[monitoring.PodMonitor](t, o)
+				case "PrometheusRule":
+					into[monitoring.PrometheusRule](t, o)
 				default:
 					if err := p.post(ctx, &o.Unstructured); err != nil {
 						t.Errorf("%v: %v", o, err)
