@@ -282,7 +282,7 @@ func TestRenewalMovesTheDeadline(t *testing.T) {
 
 func TestALeaderSurvivesARestartOfEtcdWithinItsTTL(t *testing.T) {
 	dir := t.TempDir()
-	e := startEtcd(t, embedetcd.Config{DataDir: dir})
+	e := startEtcd(t, embedetcd.Config{DataDir: dir, Listen: "127.0.0.1:0"})
 	c := e.client(t)
 	l := lead(t, elector(t, c, "a", lease.DefaultTTL, nil))
 	e.Close()

@@ -61,7 +61,8 @@ func newFleet(ctx context.Context, dir string) (*fleet, error) {
 	if err := buildProduct(ctx, f.binary); err != nil {
 		return nil, err
 	}
-	if f.etcd, err = embedetcd.Start(ctx, embedetcd.Config{DataDir: filepath.Join(dir, "etcd"), Logger: zap.NewNop()}); err != nil {
+	onEtcd := embedetcd.Config{DataDir: filepath.Join(dir, "etcd"), Listen: "127.0.0.1:0", Logger: zap.NewNop()}
+	if f.etcd, err = embedetcd.Start(ctx, onEtcd); err != nil {
 		return nil, err
 	}
 	if f.client, err = f.etcd.Client(); err != nil {

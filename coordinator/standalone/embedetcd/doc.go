@@ -2,8 +2,10 @@
 // has no etcd of its own.
 //
 // It promises what an external etcd promises: a write that was acknowledged is on
-// disk (fsync is always on) and is there again after a restart with the same data
-// directory. It listens on loopback only, for it has neither TLS nor users.
+// disk (it was fsynced, unless Config.Volatile) and is there again after a restart
+// with the same data directory. It has neither TLS nor users, so it opens no port,
+// and Server.Client dials it within the process; with Config.Listen it listens on
+// loopback.
 //
 //	data directory/
 //	  lock                held by the process that runs the member
@@ -12,6 +14,6 @@
 //
 // The settings that differ from etcd's own defaults follow from how shardsched
 // writes: many transactions of up to a hundred pods each. The raft log in memory is
-// kept short (SnapshotCount), the quota is 8 GiB, and old revisions are compacted
+// kept short (SnapshotCount), its files are small, the quota is 8 GiB, and old revisions are compacted
 // after Config.History, which bounds how far back a watch may resume.
 package embedetcd

@@ -15,8 +15,12 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
 )
 
 const (
@@ -25,8 +29,13 @@ const (
 	// maxTxnOps is above what package store uses, so that operators' own tools fit.
 	maxTxnOps = 1024
 	// snapshotCount bounds the raft log in memory: entries of about 100 kB each.
-	snapshotCount   = 1000
-	catchUpEntries  = 100
+	snapshotCount  = 1000
+	catchUpEntries = 100
+	// walSegmentBytes is what a file of the raft log takes from its start on, of which there are two: etcd's own 64 MB are
+	// much for a folder in memory. Snapshots leave few files behind them to be kept.
+	walSegmentBytes = 16 << 20
+	walFiles        = 2
+	pipeBytes       = 1 << 20 // of each direction of a connection within the process
 	slowRequest     = 2 * time.Second
 	portAttempts    = 8
 	compactionUnit  = "periodic"
@@ -38,13 +47,18 @@ const (
 	clientDialLimit = 10 * time.Second
 )
 
+// InProcess is the endpoint of clients of a member that does not listen.
+const InProcess = "in-process"
+
 // Config tells how to run the member. Only DataDir is required.
 type Config struct {
 	// DataDir is made when it is missing.
 	DataDir string
-	// Listen is the clients' host:port, a loopback address. Empty, or port 0: a
-	// free port on 127.0.0.1.
+	// Listen is the clients' host:port, a loopback address; port 0: a free one. Empty: no
+	// other process can reach the member.
 	Listen string
+	// Volatile says that nobody reads DataDir again: nothing waits for the disk.
+	Volatile bool
 	// History is how long old revisions are kept for watches to resume from;
 	// 0: 5 minutes.
 	History time.Duration
@@ -58,6 +72,7 @@ type Config struct {
 type Server struct {
 	etcd     *embed.Etcd
 	endpoint string
+	within   *within // nil: it listens
 	logger   serverLog
 	closing  sync.Once
 	lock     *fileutil.LockedFile // of the data directory; nil until it has started
@@ -68,14 +83,14 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.DataDir == "" {
 		return nil, errors.New("embedded etcd: no data directory given")
 	}
-	host, port, err := listenAddress(cfg.Listen)
-	if err != nil {
+	if err := checkListen(cfg.Listen); err != nil {
 		return nil, err
 	}
 	logger, err := cfg.logger()
 	if err != nil {
 		return nil, err
 	}
+	shortenSegments()
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
@@ -83,12 +98,41 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := startAnywhere(ctx, cfg, host, port, logger)
+	s, err := startAnywhere(ctx, cfg, logger)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	s.lock = lock
 	return s, nil
+}
+
+// abandoned is how old a lock has to be that nobody holds: between its making and its taking lies a moment.
+const abandoned = time.Minute
+
+// Temporary makes a folder for a member that nobody reads again, and removes those of members whose processes were killed.
+func Temporary() (dir string, err error) {
+	const pattern = "shardsched-etcd-*"
+	locks, err := filepath.Glob(filepath.Join(os.TempDir(), pattern, lockFile))
+	if err != nil {
+		return "", fmt.Errorf("embedded etcd: %w", err)
+	}
+	for _, file := range locks {
+		if info, err := os.Stat(file); err != nil || time.Since(info.ModTime()) < abandoned {
+			continue
+		}
+		lock, err := fileutil.TryLockFile(file, os.O_WRONLY, fileutil.PrivateFileMode)
+		if err != nil {
+			continue // in use, or another user's
+		}
+		err = errors.Join(os.RemoveAll(filepath.Dir(file)), lock.Close())
+		if err != nil {
+			return "", fmt.Errorf("embedded etcd: remove %s, whose process is gone: %w", filepath.Dir(file), err)
+		}
+	}
+	if dir, err = os.MkdirTemp("", pattern); err != nil {
+		return "", fmt.Errorf("embedded etcd: %w", err)
+	}
+	return dir, nil
 }
 
 // lockDir keeps a second process out, which etcd itself would make wait without a word.
@@ -103,8 +147,15 @@ func lockDir(dir string) (*fileutil.LockedFile, error) {
 	return lock, nil
 }
 
-// startAnywhere starts on the given port, or on one that is free.
-func startAnywhere(ctx context.Context, cfg Config, host, port string, logger serverLog) (*Server, error) {
+// shortenSegments has etcd's packages use walSegmentBytes, once for all members of this process.
+var shortenSegments = sync.OnceFunc(func() { wal.SegmentSizeBytes = walSegmentBytes })
+
+// startAnywhere starts without a port, on the given one, or on one that is free.
+func startAnywhere(ctx context.Context, cfg Config, logger serverLog) (*Server, error) {
+	if cfg.Listen == "" {
+		return start(ctx, cfg, "", logger)
+	}
+	host, port := split(cfg.Listen)
 	if port != freePort {
 		return start(ctx, cfg, net.JoinHostPort(host, port), logger)
 	}
@@ -124,12 +175,15 @@ func startAnywhere(ctx context.Context, cfg Config, host, port string, logger se
 func start(ctx context.Context, cfg Config, address string, logger serverLog) (*Server, error) {
 	etcd, err := embed.StartEtcd(cfg.embedded(address, logger.Logger))
 	if err != nil {
-		return nil, fmt.Errorf("embedded etcd on %s in %s: %w", address, cfg.DataDir, err)
+		return nil, fmt.Errorf("embedded etcd in %s: %w", cfg.DataDir, err)
 	}
 	s := &Server{etcd: etcd, endpoint: address, logger: logger}
 	select {
 	case <-etcd.Server.ReadyNotify():
 		logger.level.SetLevel(zapcore.WarnLevel)
+		if address == "" {
+			s.serveWithin()
+		}
 		return s, nil
 	case err := <-etcd.Err():
 		s.Close()
@@ -140,7 +194,29 @@ func start(ctx context.Context, cfg Config, address string, logger serverLog) (*
 	}
 }
 
-// Endpoint is the host:port that clients dial.
+// within serves etcd's clients in this process, over connections that no other process can open.
+type within struct {
+	listener *bufconn.Listener
+	server   *grpc.Server
+	ended    sync.WaitGroup
+}
+
+func (s *Server) serveWithin() {
+	w := &within{listener: bufconn.Listen(pipeBytes), server: v3rpc.Server(s.etcd.Server, nil, nil)}
+	w.ended.Go(func() {
+		if err := w.server.Serve(w.listener); err != nil {
+			s.logger.Error("serve clients within the process", zap.Error(err))
+		}
+	})
+	s.within = w
+}
+
+func (w *within) close() {
+	w.server.Stop()
+	w.ended.Wait()
+}
+
+// Endpoint is the host:port that clients dial; empty: only Client reaches the member.
 func (s *Server) Endpoint() string { return s.endpoint }
 
 // Err delivers an error when the member ends by itself.
@@ -148,14 +224,21 @@ func (s *Server) Err() <-chan error { return s.etcd.Err() }
 
 // Client returns a new client of this member; the caller closes it.
 func (s *Server) Client() (*clientv3.Client, error) {
-	c, err := clientv3.New(clientv3.Config{
+	cfg := clientv3.Config{
 		Endpoints:   []string{s.endpoint},
 		DialTimeout: clientDialLimit,
 		// It warns of every call that its caller gave up.
 		Logger: s.logger.Named("client").WithOptions(zap.IncreaseLevel(zapcore.ErrorLevel)),
-	})
+	}
+	if s.within != nil {
+		cfg.Endpoints = []string{InProcess}
+		cfg.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return s.within.listener.DialContext(ctx)
+		})}
+	}
+	c, err := clientv3.New(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("client of embedded etcd at %s: %w", s.endpoint, err)
+		return nil, fmt.Errorf("client of embedded etcd at %s: %w", cfg.Endpoints[0], err)
 	}
 	return c, nil
 }
@@ -165,6 +248,9 @@ func (s *Server) Close() {
 	s.closing.Do(func() {
 		// etcd reports each listener that it closes itself as an error.
 		s.logger.level.SetLevel(zapcore.PanicLevel)
+		if s.within != nil {
+			s.within.close()
+		}
 		s.etcd.Close()
 		if s.lock != nil {
 			s.unlock()
@@ -183,16 +269,21 @@ func (c *Config) embedded(address string, logger *zap.Logger) *embed.Config {
 	e.Name = memberName
 	e.Dir = filepath.Join(c.DataDir, memberDir)
 	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
-	client := []url.URL{{Scheme: "http", Host: address}}
-	e.ListenClientUrls, e.AdvertiseClientUrls = client, client
-	// A single member never dials its peer address; it needs one to exist.
-	peer := []url.URL{{Scheme: "http", Host: net.JoinHostPort(loopback, freePort)}}
-	e.ListenPeerUrls, e.AdvertisePeerUrls = peer, peer
+	e.ListenClientUrls, e.AdvertiseClientUrls = nil, nil
+	if address != "" {
+		client := []url.URL{{Scheme: "http", Host: address}}
+		e.ListenClientUrls, e.AdvertiseClientUrls = client, client
+	}
+	// A single member has an address for peers, but none that would dial it: nobody listens there.
+	e.ListenPeerUrls = nil
+	e.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: net.JoinHostPort(loopback, freePort)}}
 	e.InitialCluster = e.InitialClusterFromName(memberName)
 	e.EnableGRPCGateway = false
 	e.MaxTxnOps = maxTxnOps
 	e.SnapshotCount = snapshotCount
 	e.SnapshotCatchUpEntries = catchUpEntries
+	e.MaxWalFiles = walFiles
+	e.UnsafeNoFsync = c.Volatile
 	e.QuotaBackendBytes = orDefault(c.QuotaBytes, defaultQuotaBytes)
 	e.AutoCompactionMode = compactionUnit
 	e.AutoCompactionRetention = orDefault(c.History, defaultHistory).String()
@@ -227,23 +318,29 @@ func (c *Config) logger() (serverLog, error) {
 	return serverLog{logger.Named("etcd"), level}, nil
 }
 
-// listenAddress splits and checks the address that clients are to use.
-func listenAddress(listen string) (host, port string, err error) {
+// checkListen refuses an address that other machines can reach.
+func checkListen(listen string) error {
 	if listen == "" {
-		return loopback, freePort, nil
+		return nil
 	}
-	host, port, err = net.SplitHostPort(listen)
-	if err != nil {
-		return "", "", fmt.Errorf("embedded etcd: listen address %q: %w", listen, err)
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return fmt.Errorf("embedded etcd: listen address %q: %w", listen, err)
 	}
+	host, _ := split(listen)
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("embedded etcd: listen address %q is not loopback; it has no TLS: use an external etcd for more than "+
+			"one machine", listen)
+	}
+	return nil
+}
+
+// split splits an address that can be split.
+func split(listen string) (host, port string) {
+	host, port, _ = net.SplitHostPort(listen)
 	if host == "localhost" {
 		host = loopback
 	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return "", "", fmt.Errorf("embedded etcd: listen address %q is not loopback; it has no TLS: use an external etcd for more than "+
-			"one machine", listen)
-	}
-	return host, port, nil
+	return host, port
 }
 
 // pickPort asks the kernel for a port that is free now.

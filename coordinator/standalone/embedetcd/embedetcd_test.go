@@ -2,10 +2,14 @@ package embedetcd_test
 
 import (
 	"context"
+	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
@@ -26,7 +30,7 @@ func start(t *testing.T, cfg embedetcd.Config) *embedetcd.Server {
 
 func TestDataSurvivesARestartOnTheSamePort(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, embedetcd.Config{DataDir: dir})
+	s := start(t, embedetcd.Config{DataDir: dir, Listen: "127.0.0.1:0"})
 	c, err := s.Client()
 	if err != nil {
 		t.Fatal(err)
@@ -51,8 +55,117 @@ func TestDataSurvivesARestartOnTheSamePort(t *testing.T) {
 	}
 }
 
+// TestAMemberWithoutAnAddressOpensNoPort looks at the sockets of this process, and has the member's own client do all that needs a
+// connection: writes, watches, leases, and maintenance of its endpoint.
+func TestAMemberWithoutAnAddressOpensNoPort(t *testing.T) {
+	before := listening(t)
+	dir := t.TempDir()
+	s := start(t, embedetcd.Config{DataDir: dir, Volatile: true})
+	if got := listening(t); !maps.Equal(got, before) || s.Endpoint() != "" {
+		t.Errorf("sockets that listen: got %v and endpoint %q, want %v and none", got, s.Endpoint(), before)
+	}
+	c, err := s.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	watch := c.Watch(ctx, "k")
+	granted, err := c.Grant(ctx, 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put, err := c.Put(ctx, "k", "v", clientv3.WithLease(granted.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-watch; len(got.Events) != 1 || got.Events[0].Kv.ModRevision != put.Header.Revision {
+		t.Errorf("watch: got %+v, want the write at revision %d", got, put.Header.Revision)
+	}
+	if kept, err := c.KeepAliveOnce(ctx, granted.ID); err != nil || kept.TTL != 60 {
+		t.Errorf("lease: got %+v, %v, want it to live for 60 s", kept, err)
+	}
+	status, err := c.Status(ctx, c.Endpoints()[0])
+	if err != nil || status.DbSizeQuota != 8<<30 {
+		t.Errorf("status: got %+v, %v, want a quota of 8 GiB", status, err)
+	}
+	s.Close()
+	again := start(t, embedetcd.Config{DataDir: dir})
+	c, err = again.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := c.Get(ctx, "k"); err != nil || len(got.Kvs) != 1 {
+		t.Errorf("after a restart: got %v, %v, want k", got, err)
+	}
+}
+
+// TestTemporaryFoldersOfTheKilledGo has one that is in use stay, as one whose lock is fresh does.
+func TestTemporaryFoldersOfTheKilledGo(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	temporary := func() string {
+		dir, err := embedetcd.Temporary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	var dirs []string
+	for range 4 {
+		dirs = append(dirs, temporary())
+	}
+	inUse, killed, fresh, withoutLock := dirs[0], dirs[1], dirs[2], dirs[3]
+	start(t, embedetcd.Config{DataDir: inUse})
+	for _, dir := range []string{killed, fresh} {
+		start(t, embedetcd.Config{DataDir: dir}).Close()
+	}
+	for _, dir := range []string{inUse, killed} {
+		lock, old := filepath.Join(dir, "lock"), time.Now().Add(-time.Hour)
+		if err := os.Chtimes(lock, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := temporary()
+	for dir, stays := range map[string]bool{inUse: true, killed: false, fresh: true, withoutLock: true, next: true} {
+		if _, err := os.Stat(dir); (err == nil) != stays {
+			t.Errorf("%s: got %v, want it to stay: %v", dir, err, stays)
+		}
+	}
+}
+
+// listening are the inodes of all TCP sockets of this process that listen.
+func listening(t *testing.T) map[string]bool {
+	t.Helper()
+	own := map[string]bool{}
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil {
+			own[strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")] = true
+		}
+	}
+	all := map[string]bool{}
+	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			const listen = "0A"
+			if f := strings.Fields(line); len(f) > 9 && f[3] == listen && own[f[9]] {
+				all[f[9]] = true
+			}
+		}
+	}
+	return all
+}
+
 func TestTwoMembersShareAMachine(t *testing.T) {
-	a := start(t, embedetcd.Config{DataDir: t.TempDir()})
+	a := start(t, embedetcd.Config{DataDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	b := start(t, embedetcd.Config{DataDir: t.TempDir(), Listen: "localhost:0"})
 	if a.Endpoint() == b.Endpoint() {
 		t.Errorf("both listen on %s", a.Endpoint())
@@ -84,7 +197,7 @@ func TestBadConfigIsRefused(t *testing.T) {
 }
 
 func TestAPortThatIsTakenIsAnError(t *testing.T) {
-	a := start(t, embedetcd.Config{DataDir: t.TempDir()})
+	a := start(t, embedetcd.Config{DataDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	b, err := embedetcd.Start(t.Context(), embedetcd.Config{DataDir: t.TempDir(), Listen: a.Endpoint(), Logger: zap.NewNop()})
 	if err == nil {
 		b.Close()

@@ -69,7 +69,7 @@ func newRig(t testing.TB) *rig {
 		parallel.Parallel() // most of a test is waiting for its etcd to start
 	}
 	r := &rig{dir: t.TempDir()}
-	r.start(t, "")
+	r.start(t, "127.0.0.1:0")
 	client, err := r.etcd.Client()
 	if err != nil {
 		t.Fatal(err)
