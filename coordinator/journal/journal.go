@@ -32,6 +32,9 @@ const (
 	bytesPerSecond = 1 << 20
 	burst          = 4 * bytesPerSecond
 	entryBytes     = 128
+	// longestRest is how many times every nothing is written after writes that failed, so that an etcd that is full or away is
+	// asked, and the log told, every few seconds.
+	longestRest = 64
 )
 
 // Writer gathers changes of queue entries and writes them on a goroutine of its own. The
@@ -81,13 +84,20 @@ func (j *Writer) Run(ctx context.Context) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
+	for rest, left := 0, 0; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			j.flush(ctx)
 		}
+		if left--; left >= 0 {
+			continue
+		}
+		rest = min(max(2*rest, 1), longestRest)
+		if j.flush(ctx) {
+			rest = 0
+		}
+		left = rest
 	}
 }
 
@@ -102,15 +112,16 @@ func (j *Writer) Farewell(ctx context.Context) {
 	j.write(ctx, math.MaxInt, 0)
 }
 
-// flush fills the token bucket for one every, and writes as much as it holds.
-func (j *Writer) flush(ctx context.Context) {
+// flush fills the token bucket for one every, and writes as much as it holds. It returns false where a write failed.
+func (j *Writer) flush(ctx context.Context) (ok bool) {
 	j.room = min(j.room+int(bytesPerSecond*every/time.Second), burst)
-	j.room = j.write(ctx, j.room, j.room-burst/2)
+	j.room, ok = j.write(ctx, j.room, j.room-burst/2)
+	return ok
 }
 
 // write writes changes until room bytes are used up, and returns the room that is left. Messages are written within the
 // first messages bytes. Changes that come meanwhile wait for the next call.
-func (j *Writer) write(ctx context.Context, room, messages int) int {
+func (j *Writer) write(ctx context.Context, room, messages int) (left int, ok bool) {
 	for n := j.Lag(); n > 0 && room > 0; {
 		g := j.take(min(n, group), room, messages)
 		n, room, messages = n-len(g.uids), room-g.bytes, messages-g.bytes
@@ -119,10 +130,10 @@ func (j *Writer) write(ctx context.Context, room, messages int) int {
 			if ctx.Err() == nil && !errors.Is(err, lease.ErrDeposed) {
 				klog.FromContext(ctx).Error(err, "Queue journal is behind", "entries", j.Lag())
 			}
-			break
+			return room, false
 		}
 	}
-	return room
+	return room, true
 }
 
 // batch is one write.

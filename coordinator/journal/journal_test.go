@@ -243,3 +243,32 @@ func TestJournalAgainstModel(t *testing.T) {
 		}
 	})
 }
+
+// TestAnEtcdThatTakesNoWritesIsAskedNowAndThen counts the writes of ten minutes in which all fail, and what comes once they don't.
+func TestAnEtcdThatTakesNoWritesIsAskedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger()
+		full := errors.New("full")
+		l.fail = func() error { return full }
+		j := New(l)
+		ctx, cancel := context.WithCancel(quiet())
+		defer cancel()
+		go j.Run(ctx)
+		j.Put("a", entry(1))
+		elapse(10 * time.Minute)
+		l.mu.Lock()
+		tries := len(l.writes)
+		l.fail = nil
+		l.mu.Unlock()
+		if tries < 60 || tries > 110 {
+			t.Errorf("writes in ten minutes in which all fail: got %d, want one every 6.5 s, and a few more at first", tries)
+		}
+		elapse((longestRest + 2) * every)
+		l.want(t, "once there is room", map[types.UID]uint32{"a": 1})
+		j.Put("b", entry(2))
+		elapse(2 * every)
+		l.want(t, "and at once after that", map[types.UID]uint32{"a": 1, "b": 2})
+		cancel()
+		synctest.Wait()
+	})
+}

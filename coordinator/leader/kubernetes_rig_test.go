@@ -47,10 +47,16 @@ type land struct {
 
 func newLand(t *testing.T, nodes ...*v1.Node) *land {
 	t.Helper()
+	return newLandOn(t, embedetcd.Config{}, nodes...)
+}
+
+func newLandOn(t *testing.T, onEtcd embedetcd.Config, nodes ...*v1.Node) *land {
+	t.Helper()
 	t.Parallel() // most of it is waiting for etcd
 	ctx, cancel := context.WithTimeout(klog.NewContext(t.Context(), klog.Logger{}), patience)
 	t.Cleanup(cancel)
-	etcd, err := embedetcd.Start(ctx, embedetcd.Config{DataDir: t.TempDir(), Logger: zap.NewNop()})
+	onEtcd.DataDir, onEtcd.Logger = t.TempDir(), zap.NewNop()
+	etcd, err := embedetcd.Start(ctx, onEtcd)
 	if err != nil {
 		t.Fatal(err)
 	}

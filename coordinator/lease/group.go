@@ -17,16 +17,9 @@ func Group(ctx context.Context, client *clientv3.Client, cluster, id string) (st
 	key := "/shardsched/" + cluster + "/mark"
 	mark := fmt.Sprintf("%x", sha256.Sum256([]byte(id)))[:16]
 	for {
-		resp, err := client.Txn(ctx).
-			If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-			Then(clientv3.OpPut(key, mark)).
-			Else(clientv3.OpGet(key)).
-			Commit()
+		etcd, mark, err := leaveMark(ctx, client, key, mark)
 		if err == nil {
-			if !resp.Succeeded {
-				mark = string(resp.Responses[0].GetResponseRange().Kvs[0].Value)
-			}
-			return fmt.Sprintf("%x-%s-%s", resp.Header.ClusterId, mark, cluster), nil
+			return fmt.Sprintf("%x-%s-%s", etcd, mark, cluster), nil
 		}
 		if ctx.Err() != nil {
 			return "", fmt.Errorf("mark of etcd at %s: %w", key, ctx.Err())
@@ -40,4 +33,28 @@ func Group(ctx context.Context, client *clientv3.Client, cluster, id string) (st
 		case <-ctx.Done():
 		}
 	}
+}
+
+// leaveMark returns etcd's id and the mark at a key, and puts it there where none is. It asks first: a full etcd takes no
+// transaction that might write.
+func leaveMark(ctx context.Context, client *clientv3.Client, key, mark string) (etcd uint64, there string, err error) {
+	read, err := client.Get(ctx, key)
+	if err != nil {
+		return 0, "", err
+	}
+	if len(read.Kvs) > 0 {
+		return read.Header.ClusterId, string(read.Kvs[0].Value), nil
+	}
+	resp, err := client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, mark)).
+		Else(clientv3.OpGet(key)).
+		Commit()
+	if err != nil {
+		return 0, "", err
+	}
+	if !resp.Succeeded {
+		mark = string(resp.Responses[0].GetResponseRange().Kvs[0].Value)
+	}
+	return resp.Header.ClusterId, mark, nil
 }
