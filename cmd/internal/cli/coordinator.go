@@ -14,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/upkeep"
 )
 
 // NewCoordinatorCommand is `shardsched coordinator`.
@@ -32,11 +33,13 @@ func NewCoordinatorCommand(run func(context.Context, CoordinatorOptions) error, 
 		Long: `Run a coordinator in kube-scheduler's place: with its configuration file, its flags
 and its permissions. Those that share an etcd and a --cluster elect a leader; it
 holds kube-scheduler's Lease too, asks the workers that have registered in etcd,
-and binds. The others stand by.
+and binds. The others stand by. With --embedded-etcd each has an etcd of its own,
+and the Lease alone elects.
 
 With --standalone there is no Kubernetes: objects come from clients and are kept
 in etcd.`,
-		Example: `  shardsched coordinator --kubeconfig scheduler.conf --etcd-endpoints https://127.0.0.1:2379 --local-workers 4
+		Example: `  shardsched coordinator --kubeconfig scheduler.conf --embedded-etcd
+  shardsched coordinator --kubeconfig scheduler.conf --etcd-endpoints https://10.0.0.1:22379,https://10.0.0.2:22379
   shardsched coordinator --standalone --embedded-etcd --data-dir ./state
   shardsched coordinator --standalone --etcd-endpoints http://127.0.0.1:2379 --listen 127.0.0.1:7550 --http-listen 127.0.0.1:7551`,
 		Args: noArgs,
@@ -73,7 +76,10 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 	fs = o.sets.FlagSet("etcd")
 	o.Etcd.addFlags(fs)
 	fs.BoolVar(&o.EmbeddedEtcd.Enabled, "embedded-etcd", false, "run an etcd in this process")
-	o.EmbeddedEtcd.addFlags(fs, defaultEtcdListen)
+	o.EmbeddedEtcd.addFlags(fs, "", "`HOST:PORT` where the embedded etcd serves other processes; port 0: a free one; "+
+		"empty: nowhere, but "+defaultEtcdListen+" with --standalone")
+	fs.DurationVar(&o.CompactionInterval, "etcd-compaction-interval", upkeep.DefaultInterval, "how much of etcd's history is kept, of all "+
+		"its keys: what is older is compacted; 0: others do that. At least "+upkeep.MinInterval.String())
 
 	fs = o.sets.FlagSet("clients and workers")
 	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API, or unix:///PATH of a socket for this user only. "+
@@ -131,6 +137,9 @@ func (o *CoordinatorOptions) complete(fs *pflag.FlagSet) error {
 		o.Configuration.changes = o.Kube.Changes(o.Config != "")
 		return nil
 	}
+	if !fs.Changed("embedded-etcd-listen") {
+		o.EmbeddedEtcd.Listen = defaultEtcdListen
+	}
 	o.Configuration.changes = []config.Change{o.Kube.GatesChange}
 	if !fs.Changed("http-listen") {
 		o.HTTPListen = defaultCoordinatorHTTP
@@ -172,6 +181,12 @@ func (o *CoordinatorOptions) validate() error {
 	if err := o.Sharding.validate("local-workers"); err != nil {
 		return err
 	}
+	switch {
+	case o.CompactionInterval == 0 && o.EmbeddedEtcd.Enabled:
+		return usagef("--etcd-compaction-interval: nobody else compacts the embedded etcd, so it can't be 0")
+	case o.CompactionInterval != 0 && o.CompactionInterval < upkeep.MinInterval:
+		return usagef("--etcd-compaction-interval: %s is neither 0 nor at least %s", o.CompactionInterval, upkeep.MinInterval)
+	}
 	if o.LeaseDuration < time.Second {
 		return usagef("--%s: %s is shorter than a second", leaseFlag, o.LeaseDuration)
 	}
@@ -179,11 +194,9 @@ func (o *CoordinatorOptions) validate() error {
 	if !strings.HasPrefix(o.Listen, unixScheme) {
 		listeners = append(listeners, listener{"listen", o.Listen})
 	}
-	if o.EmbeddedEtcd.Enabled {
+	if o.EmbeddedEtcd.Enabled && o.EmbeddedEtcd.Listen != "" {
 		// etcd serves without TLS.
-		plain := listener{"embedded-etcd-listen", o.EmbeddedEtcd.Listen}
-		if err := checkListeners(serving.TLS{}, Process{}, plain,
-			listener{"embedded-etcd-peer-listen", o.EmbeddedEtcd.PeerListen}); err != nil {
+		if err := checkListeners(serving.TLS{}, Process{}, listener{"embedded-etcd-listen", o.EmbeddedEtcd.Listen}); err != nil {
 			return err
 		}
 	}

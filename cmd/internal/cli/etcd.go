@@ -8,17 +8,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
+	"github.com/shardsched/shardsched/coordinator/upkeep"
 )
 
 // etcdDialTimeout is how long a first connection to etcd may take.
 const etcdDialTimeout = 10 * time.Second
+
+// etcdReconnect is how long an etcd that is back is not noticed at the most. gRPC's own two minutes would add to a long outage.
+const etcdReconnect = 5 * time.Second
 
 // tlsConfig is how the client speaks TLS; nil: the flags say nothing of it.
 func (e Etcd) tlsConfig() (*tls.Config, error) {
@@ -44,7 +51,12 @@ func (e Etcd) connect() (*clientv3.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.WaitForReady(false))}
+	reconnect := backoff.DefaultConfig
+	reconnect.MaxDelay = etcdReconnect
+	options := []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(false)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: etcdDialTimeout}),
+	}
 	if config != nil && !strings.HasPrefix(e.Endpoints[0], "http://") { // the client goes by the first one's scheme, too
 		options = append(options, grpc.WithTransportCredentials(serving.NewClientCredentials(e.tlsConfig)))
 	}
@@ -63,18 +75,24 @@ func (e Etcd) connect() (*clientv3.Client, error) {
 	return c, nil
 }
 
+// lookAfter compacts etcd's history, but that of an embedded one, which does so by itself, and tells how full etcd is, until ctx ends.
+func lookAfter(ctx context.Context, c *clientv3.Client, cluster string, compaction time.Duration, r prometheus.Registerer) error {
+	return upkeep.New(upkeep.Config{Client: c, Key: lease.Prefix(cluster), Interval: compaction, Registerer: r}).Run(ctx)
+}
+
 // start runs the etcd of this process. stop ends it, and removes its folder where that
-// was a temporary one.
-func (e EmbeddedEtcd) start(ctx context.Context) (client *clientv3.Client, endpoint string, stop func(), err error) {
+// was a temporary one. volatile says that nothing there has to outlive the process; history is how much of it is kept, 0: the usual.
+func (e EmbeddedEtcd) start(ctx context.Context, volatile bool, history time.Duration) (client *clientv3.Client, endpoint string,
+	stop func(), err error) {
 	dir, cleanup := e.DataDir, func() {}
 	if dir == "" {
-		dir, err = os.MkdirTemp("", "shardsched-etcd-")
+		dir, err = embedetcd.Temporary()
 		if err != nil {
 			return nil, "", nil, err
 		}
 		cleanup = func() { os.RemoveAll(dir) }
 	}
-	server, err := embedetcd.Start(ctx, embedetcd.Config{DataDir: dir, Listen: e.Listen})
+	server, err := embedetcd.Start(ctx, embedetcd.Config{DataDir: dir, Listen: e.Listen, Volatile: volatile, History: history})
 	if err != nil {
 		cleanup()
 		return nil, "", nil, err

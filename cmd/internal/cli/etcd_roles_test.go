@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,6 +22,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/cmd/internal/serving/authority"
+	"github.com/shardsched/shardsched/coordinator/upkeep"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
@@ -215,6 +217,28 @@ func TestEtcdUsers(t *testing.T) {
 		}
 	}
 	other := connected(t, etcdUser(t, ofEtcd, endpoint, "shardsched-coordinator"))
+	// etcd lets its users compact, and tells them of alarms, but not of its size.
+	registry := prometheus.NewRegistry()
+	ctx, cancel := context.WithCancel(t.Context())
+	looked := make(chan error, 1)
+	go func() { looked <- lookAfter(ctx, other, "c", upkeep.DefaultInterval, registry) }()
+	families := map[string]bool{}
+	for !families["shardsched_etcd_alarms"] {
+		all, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range all {
+			families[f.GetName()] = true
+		}
+	}
+	cancel()
+	if err := <-looked; err != nil || families["shardsched_etcd_db_size_bytes"] {
+		t.Errorf("upkeep as a coordinator's user: got %v and %v, want no error, and no size", err, families)
+	}
+	if _, err := other.Compact(t.Context(), 1); err != nil {
+		t.Errorf("compaction by a coordinator's user: got %v", err)
+	}
 	if _, err := other.Get(t.Context(), "/shardsched/d/", clientv3.WithPrefix()); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 		t.Errorf("a coordinator's user reads another cluster: want %v, got %v", rpctypes.ErrPermissionDenied, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 )
 
 const (
@@ -55,7 +58,8 @@ func newEtcdHealth(c *clientv3.Client, flags Etcd, cluster string, lease time.Du
 			if err != nil {
 				return err
 			}
-			return probeEndpoints(ctx, c.Endpoints(), config)
+			endpoints := slices.DeleteFunc(c.Endpoints(), func(e string) bool { return e == embedetcd.InProcess })
+			return probeEndpoints(ctx, endpoints, config)
 		},
 		lease: lease,
 		clock: clock.RealClock{},

@@ -66,11 +66,9 @@ func (e Etcd) validate() error {
 	return nil
 }
 
-func (e *EmbeddedEtcd) addFlags(fs *pflag.FlagSet, listen string) {
+func (e *EmbeddedEtcd) addFlags(fs *pflag.FlagSet, listen, usage string) {
 	fs.StringVar(&e.DataDir, "data-dir", "", "folder of the embedded etcd; empty: a temporary one, removed at the end")
-	fs.StringVar(&e.Listen, "embedded-etcd-listen", listen, "`HOST:PORT` where the embedded etcd serves clients; port 0: a free one")
-	fs.StringVar(&e.PeerListen, "embedded-etcd-peer-listen", "127.0.0.1:0",
-		"`HOST:PORT` where the embedded etcd serves peers; port 0: a free one")
+	fs.StringVar(&e.Listen, "embedded-etcd-listen", listen, usage)
 }
 
 func (x *Sharding) addFlags(fs *pflag.FlagSet, workersFlag, workersUsage string, workers int) {

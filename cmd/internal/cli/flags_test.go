@@ -65,6 +65,8 @@ func TestMistakesOfSchedulerCommands(t *testing.T) {
 		{"coordinator --standalone --embedded-etcd --etcd-endpoints http://x", "give either --etcd-endpoints or --embedded-etcd"},
 		{"coordinator --standalone --etcd-endpoints http://x --etcd-certfile a", "--etcd-certfile and --etcd-keyfile go together"},
 		{"coordinator --standalone --embedded-etcd --embedded-etcd-listen :2379", "--embedded-etcd-listen: :2379 can be reached from other machines"},
+		{"coordinator --embedded-etcd --etcd-compaction-interval 0", "nobody else compacts the embedded etcd"},
+		{"coordinator --etcd-endpoints http://x --etcd-compaction-interval 59s", "59s is neither 0 nor at least 1m0s"},
 		{"coordinator --standalone --embedded-etcd --leader-elect-lease-duration 1ms", "is shorter than a second"},
 		{"worker", "--etcd-endpoints is required"},
 		{"worker --etcd-endpoints http://x --cache-bytes 0", "--cache-bytes: 0 is not positive"},
@@ -156,8 +158,8 @@ func TestFlagsOfOurs(t *testing.T) {
 		}
 	})
 	want := slices.Sorted(slices.Values(slices.Concat(policyFlags(), []string{
-		"advertise", "cluster", "compare-workers", "data-dir", "decision-log", "embedded-etcd", "embedded-etcd-listen", "embedded-etcd-peer-listen",
-		"etcd-cafile", "etcd-certfile", "etcd-endpoints", "etcd-keyfile", "health-listen", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
+		"advertise", "cluster", "compare-workers", "data-dir", "decision-log", "embedded-etcd", "embedded-etcd-listen",
+		"etcd-cafile", "etcd-certfile", "etcd-compaction-interval", "etcd-endpoints", "etcd-keyfile", "health-listen", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
 		"shard-replicas", "shards", "standalone", "tls-ca-file", "tls-dns-roles",
 		"tracing-config-file", "tracing-endpoint", "tracing-local", "tracing-sampling-rate-per-million", "tracing-slow-threshold",
 	})))
@@ -182,6 +184,9 @@ func TestOneFlagTwoMeanings(t *testing.T) {
 		pair + "--tls-ca-file c": func(o CoordinatorOptions) bool {
 			return o.TLS == serving.TLS{CertFile: "a", KeyFile: "b", CAFile: "c"}
 		},
+		"--embedded-etcd --shards 2":                  func(o CoordinatorOptions) bool { return o.EmbeddedEtcd.Listen == "" && o.forgets() },
+		"--embedded-etcd --data-dir d":                func(o CoordinatorOptions) bool { return !o.forgets() },
+		"--embedded-etcd --standalone --shards 2":     func(o CoordinatorOptions) bool { return o.EmbeddedEtcd.Listen == defaultEtcdListen && !o.forgets() },
 		"--embedded-etcd --cluster c":                 func(o CoordinatorOptions) bool { return o.Listen == "unix:///run/shardsched/client.sock" },
 		"--embedded-etcd --standalone --cluster c":    func(o CoordinatorOptions) bool { return o.Listen == defaultClientAPI },
 		pair + "--tls-ca-file c --listen 127.0.0.1:1": func(o CoordinatorOptions) bool { return o.Listen == "127.0.0.1:1" },

@@ -53,8 +53,8 @@ type EmbeddedEtcd struct {
 	Enabled bool
 	// DataDir holds its files; empty: a temporary folder, removed at the end.
 	DataDir string
-	// Listen is host:port for clients, PeerListen for peers; port 0: a free one.
-	Listen, PeerListen string
+	// Listen is host:port for other processes; port 0: a free one; empty: none can reach it.
+	Listen string
 }
 
 // Sharding is how the cluster is cut and who evaluates the parts.
@@ -113,7 +113,9 @@ type CoordinatorOptions struct {
 	Sharding
 	Etcd         Etcd
 	EmbeddedEtcd EmbeddedEtcd
-	TLS          serving.TLS
+	// CompactionInterval is how much of etcd's history is kept; 0: others compact it.
+	CompactionInterval time.Duration
+	TLS                serving.TLS
 	// Standalone: objects come from the client API and live in etcd.
 	Standalone bool
 	// Listen is host:port of the client API, Advertise what clients are sent to;

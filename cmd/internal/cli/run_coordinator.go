@@ -55,9 +55,11 @@ type service struct {
 	flush     time.Duration
 	etcd      *clientv3.Client
 	etcdFlags Etcd
-	leading   func(*coordinator.Scheduler)
-	listening func(address string)
-	honour    func(*coordinator.SchedulerConfig) // puts feature gates into it; nil: they are at their defaults
+	// compaction is how much of etcd's history is kept; 0: others compact.
+	compaction time.Duration
+	leading    func(*coordinator.Scheduler)
+	listening  func(address string)
+	honour     func(*coordinator.SchedulerConfig) // puts feature gates into it; nil: they are at their defaults
 }
 
 // run serves until ctx ends.
@@ -108,6 +110,7 @@ func (v service) run(ctx context.Context) (err error) {
 	g.Go(func() error { return flushEvery(ctx, log) })
 	health := newEtcdHealth(v.etcd, v.etcdFlags, v.sharding.Cluster, cmp.Or(v.leaseTTL, lease.DefaultTTL))
 	g.Go(func() error { return health.run(ctx) })
+	g.Go(func() error { return lookAfter(ctx, v.etcd, v.sharding.Cluster, v.compaction, registry.process) })
 	g.Go(func() error { return endIfHung(ctx, scheduler.Heartbeat, os.Stderr, os.Exit) })
 	if err := v.process.serve(ctx, g, v.guard, serving.Endpoint{Gatherer: registry, Ready: health.ready,
 		Healthy: scheduler.Heartbeat.Check}); err != nil {
@@ -271,7 +274,8 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 	return service{
 		process: o.Process, sharding: o.Sharding, guard: guard, listen: o.Listen, advertise: o.Advertise,
 		config: configuration, plugins: o.plugins, decisions: o.DecisionLog, recording: o.Recording,
-		tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdFlags: o.Etcd, honour: o.honour,
+		tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdFlags: o.Etcd,
+		compaction: o.compaction(), honour: o.honour,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }
@@ -285,16 +289,32 @@ func (o CoordinatorOptions) guard() (*serving.Guard, error) {
 	return guard, guard.RequireSelf(serving.Coordinator, "")
 }
 
+// forgets tells whether what etcd holds is of no use once this process ends: the next one begins with an empty folder, and
+// a process in kube-scheduler's place has one term.
+func (o CoordinatorOptions) forgets() bool {
+	return !o.Standalone && o.EmbeddedEtcd.Enabled && o.EmbeddedEtcd.DataDir == ""
+}
+
+// compaction is how much of etcd's history this process is to keep; 0: an embedded etcd, or others, see to it.
+func (o CoordinatorOptions) compaction() time.Duration {
+	if o.EmbeddedEtcd.Enabled {
+		return 0
+	}
+	return o.CompactionInterval
+}
+
 // etcd starts or connects to the etcd that the flags name.
 func (o CoordinatorOptions) etcd(ctx context.Context, s Streams) (*clientv3.Client, func(), error) {
 	if !o.EmbeddedEtcd.Enabled {
 		c, err := o.Etcd.connect()
 		return c, func() { c.Close() }, err
 	}
-	c, endpoint, stop, err := o.EmbeddedEtcd.start(ctx)
+	c, endpoint, stop, err := o.EmbeddedEtcd.start(ctx, o.forgets(), o.CompactionInterval)
 	if err != nil {
 		return nil, nil, err
 	}
-	fmt.Fprintf(s.Err, "etcd serves on %s\n", endpoint)
+	if endpoint != "" {
+		fmt.Fprintf(s.Err, "etcd serves on %s\n", endpoint)
+	}
 	return c, stop, nil
 }

@@ -212,6 +212,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	workers.serve(base, g, k.guard.Plain())
 	g.Go(func() error { return flushEvery(base, log) })
 	g.Go(func() error { return k.health.run(base) })
+	g.Go(func() error { return lookAfter(base, k.etcd, k.o.Cluster, k.o.compaction(), k.registry) })
 	g.Go(func() error { return endIfHung(base, &k.heartbeat, os.Stderr, os.Exit) })
 	debugger := &cacheDebugger{objects: k.source}
 	g.Go(func() error { return debugger.watch(base) })
@@ -291,7 +292,8 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	}
 	cfg := leader.Config{
 		Etcd: k.etcd, Record: record, LeaseTTL: lease.TTLWithin(election.LeaseDuration.Duration), Fence: k.fence, API: server,
-		Mode:      leader.Kubernetes{Source: k.source, DelayCacheUntilActive: k.config.DelayCacheUntilActive},
+		Mode: leader.Kubernetes{Source: k.source, DelayCacheUntilActive: k.config.DelayCacheUntilActive,
+			NoJournal: k.o.forgets()},
 		Scheduler: template, Sinks: []func(context.Context) error{reporter.Run, evictor.Run},
 	}
 	if *election.LeaderElect {

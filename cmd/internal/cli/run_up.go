@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	if err != nil {
 		return err
 	}
-	etcd, endpoint, stop, err := o.EmbeddedEtcd.start(ctx)
+	etcd, endpoint, stop, err := o.EmbeddedEtcd.start(ctx, false, 0)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,8 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 		case <-feeding.Done():
 			return nil
 		case a := <-address:
-			fmt.Fprintf(s.Err, "shardsched is up: clients on %s, etcd on %s, %d workers. Ctrl-C ends it.\n", a, endpoint, o.Sharding.Workers)
+			fmt.Fprintf(s.Err, "shardsched is up: clients on %s, etcd on %s, %d workers. Ctrl-C ends it.\n", a,
+				cmp.Or(endpoint, "no port"), o.Sharding.Workers)
 			ended, err = o.feed(feeding, s, in, within, leading, o.next(s, a))
 			return err
 		}

@@ -32,6 +32,9 @@ type Scheduler struct {
 	// EmbeddedEtcd is the HOST:PORT of an etcd in the coordinator's process, instead of the
 	// bed's; empty: there is none (ours).
 	EmbeddedEtcd string
+	// Swap has it do without any other process than the API server: an etcd in its own, without a port and in a
+	// temporary folder (ours).
+	Swap bool
 	// Args are added to its flags.
 	Args []string
 	// Program is PluginsOurs or PluginsTheirs, the scheduler with plugins compiled in; empty: the
@@ -155,10 +158,13 @@ func (b *Bed) Coordinator(ctx context.Context, s Scheduler) (*SchedulerProcess, 
 	}
 	flags = append([]string{"coordinator"}, flags...)
 	flags = append(flags, "--cluster="+s.cluster(), "--listen="+loopback+":0")
-	if s.EmbeddedEtcd == "" {
-		flags = append(flags, "--etcd-endpoints="+b.OwnEtcdEndpoint())
-	} else {
+	switch {
+	case s.Swap:
+		flags = append(flags, "--embedded-etcd")
+	case s.EmbeddedEtcd != "":
 		flags = append(flags, "--embedded-etcd", "--embedded-etcd-listen="+s.EmbeddedEtcd, "--data-dir="+b.path("embedded-etcd"))
+	default:
+		flags = append(flags, "--etcd-endpoints="+b.OwnEtcdEndpoint())
 	}
 	p, err := b.startScheduler(ctx, s, file, https, append(flags, s.Args...))
 	if err != nil {

@@ -1,0 +1,124 @@
+package leadership
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
+)
+
+// TestCoordinatorsThatShareNothingElectByTheLease runs coordinators in kube-scheduler's place, each with an etcd of its own that no
+// other process can reach: the Lease alone decides between them, and between them and a kube-scheduler. Two stand by at a time.
+func TestCoordinatorsThatShareNothingElectByTheLease(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s := newTakeoverCluster(t)
+	started := 0
+	swap := func() *testbed.SchedulerProcess {
+		started++
+		return s.Coordinator(testbed.Scheduler{Name: fmt.Sprintf("swap-%d", started), Swap: true})
+	}
+	leader := swap()
+	s.bindsNow()
+	if got := ports(t, leader.PID()); len(got) != 2 { // HTTPS, and the client API that the bed has asked for
+		t.Errorf("ports: got %v, want HTTPS on %s and the client API on %s", got, leader.HTTPS, leader.Listen)
+	}
+	standbys := []*testbed.SchedulerProcess{swap(), swap()}
+	for _, end := range []struct {
+		what  string
+		f     func(*testbed.SchedulerProcess)
+		code  int
+		limit time.Duration
+	}{
+		{"told to end", func(p *testbed.SchedulerProcess) { p.Terminate() }, 0, slack},
+		{"killed", func(p *testbed.SchedulerProcess) { p.Kill() }, -1, duration + slack},
+		{"stopped", func(p *testbed.SchedulerProcess) { p.Pause() }, 1, duration + slack},
+	} {
+		s.bindsNow()
+		began := time.Now()
+		end.f(leader)
+		s.bindsNow()
+		took := time.Since(began)
+		t.Logf("%s: the next pod was bound after %v", end.what, took.Round(time.Millisecond))
+		if took > end.limit+slack {
+			t.Errorf("%s: got a takeover of %v, want no more than %v", end.what, took, end.limit+slack)
+		}
+		leader.Resume()
+		if got := exitCode(s, leader); got != end.code {
+			t.Errorf("%s: got exit code %d, want %d", end.what, got, end.code)
+		}
+		before := leader
+		leader = leads1(s, standbys)
+		standbys = append(slices.DeleteFunc(standbys, func(p *testbed.SchedulerProcess) bool { return p == leader }), swap())
+		if before == leader {
+			t.Fatalf("%s: %s leads still", end.what, leader.Name)
+		}
+	}
+	for _, p := range standbys {
+		p.Terminate()
+		if got := exitCode(s, p); got != 0 {
+			t.Errorf("%s, which stood by and is told to end: got exit code %d, want 0", p.Name, got)
+		}
+	}
+
+	upstream := s.Upstream(testbed.Scheduler{Name: "upstream"})
+	leader.Kill()
+	s.bindsNow()
+	back := swap()
+	s.bindsNow()
+	upstream.Terminate()
+	s.bindsNow()
+	s.waitBound()
+	s.wantPeriods("ours", "upstream", "ours")
+	back.Terminate()
+	if got := exitCode(s, back); got != 0 {
+		t.Errorf("%s is told to end: got exit code %d, want 0", back.Name, got)
+	}
+}
+
+// leads1 waits until one of those that stand by says that it leads.
+func leads1(s *takeoverCluster, standbys []*testbed.SchedulerProcess) *testbed.SchedulerProcess {
+	s.T.Helper()
+	for deadline := time.Now().Add(testbed.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for _, p := range standbys {
+			if slices.ContainsFunc(p.Tail(1000), func(line string) bool { return strings.Contains(line, `"Became leader"`) }) {
+				return p
+			}
+		}
+	}
+	s.T.Fatal("none of those that stood by leads")
+	return nil
+}
+
+// ports are the local addresses of the TCP sockets of a process that listen, as the kernel writes them.
+func ports(t *testing.T, pid int) (addresses []string) {
+	t.Helper()
+	proc := fmt.Sprintf("/proc/%d/", pid)
+	fds, err := filepath.Glob(proc + "fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[string]bool{}
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil {
+			own[to] = true
+		}
+	}
+	for _, file := range []string{"net/tcp", "net/tcp6"} {
+		text, err := os.ReadFile(proc + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			const local, state, listen, inode = 1, 3, "0A", 9
+			if f := strings.Fields(line); len(f) > inode && f[state] == listen && own["socket:["+f[inode]+"]"] {
+				addresses = append(addresses, f[local])
+			}
+		}
+	}
+	return addresses
+}
