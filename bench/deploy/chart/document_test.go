@@ -141,6 +141,13 @@ func TestCommandsOfTheDocumentRender(t *testing.T) {
 		values := map[string]any{}
 		words := strings.Fields(c[1])
 		for i, word := range words {
+			if plain := strings.Trim(word, "'"); plain != word {
+				words[i] = plain
+			} else if strings.ContainsAny(word, "{}*$") {
+				t.Errorf("%s: want quotes, for a shell changes it", word)
+			}
+		}
+		for i, word := range words {
 			switch word {
 			case "--values":
 				example = strings.TrimSuffix(filepath.Base(words[i+1]), ".yaml")
