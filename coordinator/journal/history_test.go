@@ -184,11 +184,11 @@ func TestHistoryIsARing(t *testing.T) {
 func TestHistoryIsWrittenWithinABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
-		const text, seconds = 1 << 10, 200
+		const text, seconds = 1 << 10, 60
 		var last uint64
 		lead(s, "a", func(h *History) {
 			for range seconds {
-				for range 2000 { // 2 MB a second
+				for range 500 { // four times the bound
 					last++
 					h.Decided(decided(last, text), text)
 				}
