@@ -196,6 +196,11 @@ func (b *Bed) Worker(ctx context.Context, name, cluster string, args ...string) 
 // Shardsched is the file of our program, as the source is now.
 func (b *Bed) Shardsched(ctx context.Context) (string, error) { return b.binary(ctx, oursProgram) }
 
+// KubeScheduler is the file of upstream's.
+func (b *Bed) KubeScheduler(ctx context.Context) (string, error) {
+	return b.binary(ctx, upstreamProgram)
+}
+
 func (b *Bed) startScheduler(ctx context.Context, s Scheduler, file, https string, args []string) (*SchedulerProcess, error) {
 	run, err := b.Run(s.Name, file, args...)
 	if err != nil {
