@@ -48,7 +48,7 @@ type Kubernetes struct {
 	// only. Then nobody knows before the election whether the objects can be read.
 	Source                ObjectSource
 	DelayCacheUntilActive bool
-	// NoJournal has nothing of the queue kept for the next leader, which is what a kube-scheduler does: where etcd ends
+	// NoJournal has nothing of the queue and of decisions kept for the next leader, which is what a kube-scheduler does: where etcd ends
 	// with this process, nobody would read it.
 	NoJournal bool
 }
@@ -100,7 +100,7 @@ func (k Kubernetes) prepare(ctx context.Context, t *term) (entries map[types.UID
 		return []any{"waited", synced.Sub(begun), "caughtUp", caughtUp.Sub(synced), "loaded", time.Since(caughtUp)}
 	}
 	if k.NoJournal {
-		sc.Journal = nil
+		sc.Journal, sc.History = nil, nil
 		return nil, nil
 	}
 	err = persist(ctx, "load the queue journal", func(ctx context.Context) (err error) {
