@@ -15,7 +15,7 @@ import (
 )
 
 // late is how much later than all others the etcd of the coordinators comes: for longer than connections are tried anew at first.
-const late = time.Minute
+const late = 20 * time.Second
 
 // blackout is a cluster whose power was cut while pods waited.
 type blackout struct {
