@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/lease"
-	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/upkeep"
 )
 
@@ -78,34 +76,4 @@ func (e Etcd) connect() (*clientv3.Client, error) {
 // lookAfter compacts etcd's history, but that of an embedded one, which does so by itself, and tells how full etcd is, until ctx ends.
 func lookAfter(ctx context.Context, c *clientv3.Client, cluster string, compaction time.Duration, r prometheus.Registerer) error {
 	return upkeep.New(upkeep.Config{Client: c, Key: lease.Prefix(cluster), Interval: compaction, Registerer: r}).Run(ctx)
-}
-
-// start runs the etcd of this process. stop ends it, and removes its folder where that
-// was a temporary one. volatile says that nothing there has to outlive the process; history is how much of it is kept, 0: the usual.
-func (e EmbeddedEtcd) start(ctx context.Context, volatile bool, history time.Duration) (client *clientv3.Client, endpoint string,
-	stop func(), err error) {
-	dir, cleanup := e.DataDir, func() {}
-	if dir == "" {
-		dir, err = embedetcd.Temporary()
-		if err != nil {
-			return nil, "", nil, err
-		}
-		cleanup = func() { os.RemoveAll(dir) }
-	}
-	server, err := embedetcd.Start(ctx, embedetcd.Config{DataDir: dir, Listen: e.Listen, Volatile: volatile, History: history})
-	if err != nil {
-		cleanup()
-		return nil, "", nil, err
-	}
-	client, err = server.Client()
-	if err != nil {
-		server.Close()
-		cleanup()
-		return nil, "", nil, err
-	}
-	return client, server.Endpoint(), func() {
-		client.Close()
-		server.Close()
-		cleanup()
-	}, nil
 }

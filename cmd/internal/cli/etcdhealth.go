@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 )
 
 const (
@@ -58,7 +57,7 @@ func newEtcdHealth(c *clientv3.Client, flags Etcd, cluster string, lease time.Du
 			if err != nil {
 				return err
 			}
-			endpoints := slices.DeleteFunc(c.Endpoints(), func(e string) bool { return e == embedetcd.InProcess })
+			endpoints := slices.DeleteFunc(c.Endpoints(), func(e string) bool { return e == noPort })
 			return probeEndpoints(ctx, endpoints, config)
 		},
 		lease: lease,
