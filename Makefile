@@ -17,7 +17,7 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 # Of these, tests run again without it: of files that it leaves out, which bound what is allocated, and of those whose tests are smaller with -short.
 AGAIN  := cmd/internal/cli coordinator
 
-.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module deploy-test test-versions oracle skew golden soak chaos bench bench-million bench-cluster hostile fuzz clean
+.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module deploy-test test-versions oracle skew golden image release soak chaos bench bench-million bench-cluster hostile fuzz clean
 
 build:
 	@echo 'building bin/shardsched: some 3 minutes the first time, seconds after that'
@@ -48,6 +48,7 @@ lint:
 	  test -z "$$long" || { echo "longer than 140 columns:"; echo "$$long"; exit 1; }
 	$(TOOL) buf lint
 	$(GO) vet ./...
+	$(GO) vet -tags noetcd ./cmd/internal/cli
 	$(TOOL) staticcheck ./...
 
 # The wire may only grow: since the last release, or since another commit, make breaking BASE=v0.1.0.
@@ -112,6 +113,15 @@ skew:
 golden:
 	$(GO) test -count=1 -run StoredByEachRelease ./coordinator/journal ./coordinator/record ./coordinator/standalone/store -golden $(VERSION)
 
+# Images of the commit, plain and slim, for linux/amd64 and linux/arm64, without a container engine: in bin/image as an OCI layout, or
+# pushed, make image PUSH=registry.example.com/shardsched:v0.1.0
+image:
+	cd bench && $(GO) run ./deploy/release image -out $(CURDIR)/bin/image $(if $(PUSH),-push $(PUSH))
+
+# All files of a release, in dist/: RELEASING.md. With a database for govulncheck: make release VERSION=v0.1.0 GOVULNDB=file:///srv/vulndb
+release:
+	cd bench && GOVULNDB='$(GOVULNDB)' $(GO) run ./deploy/release dist -version '$(VERSION)' -out $(CURDIR)/dist
+
 # The same with fresh seeds for as long as wanted: make soak SOAK=10m. A scenario that differs is
 # made smaller and written to soak/, and how to see it again is printed.
 SOAK     ?= 5m
@@ -160,4 +170,4 @@ fuzz:
 	done
 
 clean:
-	rm -rf bin soak
+	rm -rf bin dist soak

@@ -20,8 +20,9 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 
 {{- define "shardsched.image" -}}
+{{- $slim := ternary "" "-slim" (eq .Values.topology "swap") -}}
 {{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default (print $.Chart.AppVersion $slim) }}{{ end }}
 {{- end }}
 {{- end }}
 
