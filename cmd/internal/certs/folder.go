@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 )
@@ -22,6 +24,7 @@ const skew = 5 * time.Minute
 const (
 	caCert, caKey     = "ca.crt", "ca.key"
 	leafCert, leafKey = "tls.crt", "tls.key"
+	lockFile          = ".lock"
 )
 
 // Folder is where an authority and its certificates are.
@@ -41,7 +44,8 @@ type Entry struct {
 	Made bool
 }
 
-// Create makes what is missing of an authority and of certificates for the uses, and leaves what is there as it is.
+// Create makes what is missing of an authority and of certificates for the uses, and leaves what is there as it is. Where that is not
+// what is asked for, nothing is made.
 func (f Folder) Create(subject pkix.Name, uses []Use) ([]Entry, error) {
 	if err := f.checkTimes(); err != nil {
 		return nil, err
@@ -49,28 +53,50 @@ func (f Folder) Create(subject pkix.Name, uses []Use) ([]Entry, error) {
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if !exists(f.path(caKey)) && !exists(f.path(caCert)) {
-		if err := f.newAuthority(subject); err != nil {
-			return nil, err
-		}
-	}
-	a, trusted, err := f.authority()
+	unlock, err := f.lock()
 	if err != nil {
 		return nil, err
 	}
-	var entries []Entry
-	for _, use := range uses {
-		e := Entry{Use: use.Name}
-		if exists(f.path(use.Name, leafKey)) || exists(f.path(use.Name, leafCert)) {
-			e.Certificate, err = f.leaf(use.Name)
-		} else {
-			e.Made = true
-			e.Certificate, err = f.issue(a, trusted, use)
+	defer unlock()
+	authorityThere := exists(f.path(caKey)) || exists(f.path(caCert))
+	var a *Authority
+	var trusted []*x509.Certificate
+	if authorityThere {
+		if a, trusted, err = f.authority(); err != nil {
+			return nil, err
 		}
+	}
+	entries := make([]Entry, len(uses))
+	for i, use := range uses {
+		entries[i].Use = use.Name
+		if !exists(f.path(use.Name, leafKey)) && !exists(f.path(use.Name, leafCert)) {
+			continue
+		}
+		c, err := f.good(use.Name, trusted)
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, e)
+		if got, want := Names(c), Names(&use.template); !slices.Equal(got, want) {
+			return nil, fmt.Errorf("%s is there, with the names %s; want %s: remove its folder, and another is made", f.path(use.Name, leafCert),
+				strings.Join(got, " "), strings.Join(want, " "))
+		}
+		entries[i].Certificate = c
+	}
+	if !authorityThere {
+		if err := f.newAuthority(subject); err != nil {
+			return nil, err
+		}
+		if a, trusted, err = f.authority(); err != nil {
+			return nil, err
+		}
+	}
+	for i, use := range uses {
+		if e := &entries[i]; e.Certificate == nil {
+			e.Made = true
+			if e.Certificate, err = f.issue(a, trusted, use); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return entries, nil
 }
@@ -80,14 +106,17 @@ func (f Folder) Renew(uses ...string) ([]Entry, error) {
 	if err := f.checkTimes(); err != nil {
 		return nil, err
 	}
+	unlock, err := f.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	a, trusted, err := f.authority()
 	if err != nil {
 		return nil, err
 	}
-	if len(uses) == 0 {
-		if uses, err = f.uses(); err != nil {
-			return nil, err
-		}
+	if uses, err = f.named(uses); err != nil {
+		return nil, err
 	}
 	var entries []Entry
 	for _, name := range uses {
@@ -112,6 +141,11 @@ func (f Folder) Rotate() error {
 	if err := f.checkTimes(); err != nil {
 		return err
 	}
+	unlock, err := f.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	before, trusted, err := f.authority()
 	if err != nil {
 		return err
@@ -125,6 +159,11 @@ func (f Folder) Rotate() error {
 // Retire takes all authorities out of what is trusted, but for the one that signs. One that has signed a certificate of the folder
 // can not go.
 func (f Folder) Retire() error {
+	unlock, err := f.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	a, trusted, err := f.authority()
 	if err != nil {
 		return err
@@ -137,22 +176,26 @@ func (f Folder) Retire() error {
 		return err
 	}
 	for _, e := range all {
-		if err := e.Certificate.CheckSignatureFrom(a.Certificate); err != nil {
+		if !signed(e.Certificate, a.Certificate) {
 			return fmt.Errorf("%s is signed by the authority that would go: renew it first", f.path(e.Use, leafCert))
 		}
 	}
 	return f.trust([]*x509.Certificate{a.Certificate})
 }
 
-// List has the certificates of all uses, by name.
-func (f Folder) List() ([]Entry, error) {
-	uses, err := f.uses()
+// List has the certificates of the uses, of all where none is named, and their names sorted. Each is good for its key, and signed by an
+// authority of the folder.
+func (f Folder) List(uses ...string) ([]Entry, error) {
+	_, trusted, err := f.authority()
 	if err != nil {
+		return nil, err
+	}
+	if uses, err = f.named(uses); err != nil {
 		return nil, err
 	}
 	var entries []Entry
 	for _, name := range uses {
-		c, err := f.leaf(name)
+		c, err := f.good(name, trusted)
 		if err != nil {
 			return nil, err
 		}
@@ -165,6 +208,18 @@ func (f Folder) List() ([]Entry, error) {
 func (f Folder) Trusted() ([]*x509.Certificate, error) {
 	_, trusted, err := f.authority()
 	return trusted, err
+}
+
+// lock keeps others from changing the folder: of two rotations at once, one would lose its authority.
+func (f Folder) lock() (unlock func(), err error) {
+	lock, err := fileutil.TryLockFile(f.path(lockFile), os.O_CREATE|os.O_WRONLY, fileutil.PrivateFileMode)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return nil, fmt.Errorf("%s is being changed by another process", f.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
 }
 
 func (f Folder) path(parts ...string) string {
@@ -238,7 +293,7 @@ func belongs(c *x509.Certificate, key crypto.Signer) bool {
 
 func (f Folder) issue(a *Authority, trusted []*x509.Certificate, use Use) (*x509.Certificate, error) {
 	template := use.template
-	template.NotBefore, template.NotAfter = f.Now.Add(-skew), f.Now.Add(f.Validity)
+	template.NotBefore, template.NotAfter = f.Now.Add(-skew), f.Now.Add(f.Validity).Truncate(time.Second) // as certificates have it
 	if end := a.Certificate.NotAfter; end.Before(template.NotAfter) {
 		return nil, fmt.Errorf("%s: the authority ends on %s, before a certificate of %s would: rotate-ca makes another authority",
 			f.path(caCert), end.Format(time.DateOnly), f.Validity)
@@ -257,21 +312,64 @@ func (f Folder) issue(a *Authority, trusted []*x509.Certificate, use Use) (*x509
 	if err := replace(f.path(use.Name, caCert), encode(trusted...), 0o644); err != nil {
 		return nil, err
 	}
-	if err := replace(f.path(use.Name, leafKey), key, 0o600); err != nil {
+	// The certificate comes first: it has the names, by which renew makes another where the key was not written.
+	if err := replace(f.path(use.Name, leafCert), pair.CertificatePEM(), 0o644); err != nil {
 		return nil, err
 	}
-	return pair.Certificate, replace(f.path(use.Name, leafCert), pair.CertificatePEM(), 0o644)
+	return pair.Certificate, replace(f.path(use.Name, leafKey), key, 0o600)
 }
 
-// uses are the folders that have a certificate, sorted.
+// uses are the folders that have a certificate or a key, sorted.
 func (f Folder) uses() ([]string, error) {
-	files, err := filepath.Glob(f.path("*", leafCert))
 	var uses []string
-	for _, file := range files {
-		uses = append(uses, filepath.Base(filepath.Dir(file)))
+	for _, file := range []string{leafCert, leafKey} {
+		files, err := filepath.Glob(f.path("*", file))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			uses = append(uses, filepath.Base(filepath.Dir(file)))
+		}
 	}
-	return uses, err
+	slices.Sort(uses)
+	return slices.Compact(uses), nil
 }
+
+// named are the uses, which have to be there; all that are there where none is named.
+func (f Folder) named(uses []string) ([]string, error) {
+	there, err := f.uses()
+	if err != nil || len(uses) == 0 {
+		return there, err
+	}
+	for _, use := range uses {
+		if !slices.Contains(there, use) {
+			return nil, fmt.Errorf("%s: want one of its certificates, %s, got %q", f.Dir, strings.Join(there, ", "), use)
+		}
+	}
+	return uses, nil
+}
+
+// good is a certificate that its key belongs to, and that one of the authorities has signed.
+func (f Folder) good(use string, trusted []*x509.Certificate) (*x509.Certificate, error) {
+	c, err := f.leaf(use)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readKey(f.path(use, leafKey))
+	if err != nil {
+		return nil, fmt.Errorf("%w: renew makes another", err)
+	}
+	if !belongs(c, key) {
+		return nil, fmt.Errorf("%s: want the key of %s, got another: renew makes both anew", f.path(use, leafKey), leafCert)
+	}
+	if !slices.ContainsFunc(trusted, func(a *x509.Certificate) bool { return signed(c, a) }) {
+		return nil, fmt.Errorf("%s: want it signed by an authority of %s, got one that none of them has signed: renew makes another",
+			f.path(use, leafCert), f.path(caCert))
+	}
+	return c, nil
+}
+
+func signed(c, by *x509.Certificate) bool { return c.CheckSignatureFrom(by) == nil }
 
 func (f Folder) leaf(use string) (*x509.Certificate, error) {
 	all, err := readCertificates(f.path(use, leafCert))

@@ -89,7 +89,7 @@ func TestAFolderIsMadeOnce(t *testing.T) {
 	if err := os.RemoveAll(f.path("reader")); err != nil {
 		t.Fatal(err)
 	}
-	again, err := f.Create(pkix.Name{CommonName: "another"}, RoleUses("example.com", "other", "other", nil))
+	again, err := f.Create(pkix.Name{CommonName: "another"}, RoleUses("example.org", "default", "shardsched", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,8 +237,14 @@ func TestWhatIsWrongWithAFolderIsNamed(t *testing.T) {
 	}
 	f := folder(t)
 	create(t, f)
-	if _, err := f.Renew("nobody"); err == nil || !strings.Contains(err.Error(), "nobody/tls.crt: no such file") {
-		t.Errorf("a use that is not there: got %v", err)
+	for _, use := range []string{"nobody", "../pki/worker", ""} {
+		want := `want one of its certificates, admin, coordinator, metrics, reader, worker, writer, got "` + use + `"`
+		if _, err := f.Renew(use); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("renew %q: got %v", use, err)
+		}
+		if _, err := f.List(use); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("list %q: got %v", use, err)
+		}
 	}
 }
 
@@ -272,4 +278,104 @@ func TestSecretsAreThoseOfPods(t *testing.T) {
 	if secrets, err = f.Secrets("ns", "admin"); err != nil || len(secrets) != 1 || secrets[0].Name != "shardsched-admin-tls" {
 		t.Errorf("admin: got %v, %v", secrets, err)
 	}
+}
+
+// TestWhatIsThereIsNotTakenForGoodUnseen spoils a folder, and asks for what is missing in it, for what is there, and for Secrets: each
+// tells what is wrong and changes nothing.
+func TestWhatIsThereIsNotTakenForGoodUnseen(t *testing.T) {
+	other := folder(t)
+	create(t, other)
+	roles := RoleUses("example.org", "default", "shardsched", nil)
+	for _, c := range []struct {
+		name, want string
+		asked      []Use
+		spoil      func(t *testing.T, f Folder)
+	}{
+		{"another cluster", "admin/tls.crt is there, with the names spiffe://example.org/shardsched/default/admin; want spiffe://example.org/shardsched/other/admin",
+			RoleUses("example.org", "other", "shardsched", nil)[5:], func(*testing.T, Folder) {}},
+		{"another host", "*.shardsched-coordinator.shardsched.svc 10.0.0.1: remove its folder, and another is made", RoleUses("example.org", "default", "shardsched", []string{"10.0.0.1"}),
+			func(*testing.T, Folder) {}},
+		{"another's authority", "coordinator/tls.crt: want it signed by an authority of ", roles, func(t *testing.T, f Folder) {
+			write(t, f.path(caCert), string(read(t, other, caCert)))
+			write(t, f.path(caKey), string(read(t, other, caKey)))
+		}},
+		{"no authority", "coordinator/tls.crt: want it signed by an authority of ", roles, func(t *testing.T, f Folder) {
+			remove(t, f.path(caCert))
+			remove(t, f.path(caKey))
+		}},
+		{"another's key", "worker/tls.key: want the key of tls.crt, got another: renew makes both anew", roles, func(t *testing.T, f Folder) {
+			write(t, f.path("worker", leafKey), string(read(t, other, "worker", leafKey)))
+		}},
+		{"no key", "worker/tls.key: no such file or directory: renew makes another", roles, func(t *testing.T, f Folder) {
+			remove(t, f.path("worker", leafKey))
+		}},
+		{"no certificate", "worker/tls.crt: no such file", roles, func(t *testing.T, f Folder) { remove(t, f.path("worker", leafCert)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := folder(t)
+			create(t, f)
+			c.spoil(t, f)
+			remove(t, f.path("reader", leafKey))
+			remove(t, f.path("reader", leafCert))
+			authority := exists(f.path(caCert))
+			if _, err := f.Create(pkix.Name{}, c.asked); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if exists(f.path("reader", leafCert)) || exists(f.path(caCert)) != authority {
+				t.Error("want nothing made")
+			}
+			_, listed := f.List()
+			_, shown := f.Secrets("ns")
+			if asked := strings.HasPrefix(c.name, "another cluster") || strings.HasPrefix(c.name, "another host"); (listed == nil) != asked || (shown == nil) != asked {
+				t.Errorf("list: got %v; secrets: got %v", listed, shown)
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, file string) {
+	t.Helper()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestACertificateWithoutItsKeyIsRenewed is what an end halfway leaves.
+func TestACertificateWithoutItsKeyIsRenewed(t *testing.T) {
+	f := folder(t)
+	create(t, f)
+	remove(t, f.path("worker", leafKey))
+	if _, err := f.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.List(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFolderIsChangedByOneAtATime(t *testing.T) {
+	f := folder(t)
+	create(t, f)
+	unlock, err := f.lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, created := f.Create(pkix.Name{}, RoleUses("example.org", "default", "shardsched", nil))
+	_, renewed := f.Renew()
+	for name, err := range map[string]error{"create": created, "renew": renewed, "rotate": f.Rotate(), "retire": f.Retire()} {
+		if err == nil || !strings.Contains(err.Error(), "is being changed by another process") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	unlock()
+	if err := f.Rotate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestACertificateMayLastAsLongAsItsAuthority: a certificate's times are whole seconds.
+func TestACertificateMayLastAsLongAsItsAuthority(t *testing.T) {
+	f := folder(t)
+	f.Now, f.Validity = now.Add(999*time.Millisecond), f.CAValidity
+	create(t, f)
 }

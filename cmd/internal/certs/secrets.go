@@ -25,6 +25,9 @@ func (f Folder) Secrets(namespace string, uses ...string) ([]*v1.Secret, error) 
 			return nil, fmt.Errorf("%s: want certificates of pods in it, which create makes, got none", f.Dir)
 		}
 	}
+	if _, err := f.List(uses...); err != nil {
+		return nil, err
+	}
 	var secrets []*v1.Secret
 	for _, use := range uses {
 		s := &v1.Secret{

@@ -65,3 +65,18 @@ func EtcdUses(hosts []string) []Use {
 		of("admin-etcd", "root", client),
 	}
 }
+
+// Names are a certificate's names, or its common name where it has no other.
+func Names(c *x509.Certificate) (names []string) {
+	for _, u := range c.URIs {
+		names = append(names, u.String())
+	}
+	names = append(names, c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		names = []string{"CN=" + c.Subject.CommonName}
+	}
+	return names
+}

@@ -2,11 +2,10 @@ package cli
 
 import (
 	"bytes"
-	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
 	"io"
-	"slices"
+	"net"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -84,6 +83,23 @@ func (o *certsOptions) at(fs *pflag.FlagSet) error {
 	return nil
 }
 
+func (o *certsOptions) checkNamespace() error {
+	if wrong := validation.IsDNS1123Label(o.namespace); len(wrong) > 0 {
+		return usagef("--namespace: %q: %s", o.namespace, strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// checkHosts takes what a certificate can have and a peer compares: neither a port nor a URL.
+func (o *certsOptions) checkHosts() error {
+	for _, host := range o.hosts {
+		if net.ParseIP(host) == nil && len(validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "*."))) > 0 {
+			return usagef("--hosts: %q is neither an address nor a DNS name in lower case, such as etcd.example.org or *.etcd.svc", host)
+		}
+	}
+	return nil
+}
+
 func newCertsCreateCommand(s Streams) *cobra.Command {
 	var o certsOptions
 	c := &cobra.Command{
@@ -91,7 +107,7 @@ func newCertsCreateCommand(s Streams) *cobra.Command {
 		Short: "Make what is missing: an authority, and a certificate for each role",
 		Long: `Make an authority, and a certificate for each role, with the names of docs/security.md.
 What is there stays: an authority of your own can be put into the folder first, as
-ca.crt and ca.key.`,
+ca.crt and ca.key. A certificate that is there has to have the names that are asked for.`,
 		Example: `  shardsched certs create --dir pki --domain example.org --namespace shardsched`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -104,11 +120,11 @@ ca.crt and ca.key.`,
 			if err := validateCluster(o.cluster); err != nil {
 				return err
 			}
-			if wrong := validation.IsDNS1123Label(o.namespace); len(wrong) > 0 {
-				return usagef("--namespace: %q: %s", o.namespace, strings.Join(wrong, "; "))
+			if err := o.checkNamespace(); err != nil {
+				return err
 			}
-			if slices.Contains(o.hosts, "") {
-				return usagef("--hosts: an empty name in %q", strings.Join(o.hosts, ","))
+			if err := o.checkHosts(); err != nil {
+				return err
 			}
 			made, err := o.Create(pkix.Name{CommonName: "shardsched " + o.cluster}, certs.RoleUses(o.domain, o.cluster, o.namespace, o.hosts))
 			return o.tell(s.Out, made, err)
@@ -137,8 +153,11 @@ each user of deploy/etcd/roles.sh, root among them, by their common names.`,
 			if err := o.at(c.Flags()); err != nil {
 				return err
 			}
-			if len(o.hosts) == 0 || slices.Contains(o.hosts, "") {
+			if len(o.hosts) == 0 {
 				return usagef("--hosts is required: names and addresses by which etcd is dialled")
+			}
+			if err := o.checkHosts(); err != nil {
+				return err
 			}
 			made, err := o.Create(pkix.Name{CommonName: "shardsched etcd"}, certs.EtcdUses(o.hosts))
 			return o.tell(s.Out, made, err)
@@ -229,13 +248,13 @@ shardsched-USE-tls: of pods, or of the uses that are named.`,
 			if err := oneOf("output", o.output, "text", "yaml"); err != nil {
 				return err
 			}
+			if err := o.checkNamespace(); err != nil {
+				return err
+			}
 			if o.output == "yaml" {
 				return o.writeSecrets(s.Out, args)
 			}
-			all, err := o.List()
-			if len(args) > 0 {
-				all = slices.DeleteFunc(all, func(e certs.Entry) bool { return !slices.Contains(args, e.Use) })
-			}
+			all, err := o.List(args...)
 			return o.tell(s.Out, all, err)
 		},
 	}
@@ -284,22 +303,7 @@ func (o *certsOptions) tell(out io.Writer, entries []certs.Entry, err error) err
 		fmt.Fprintf(w, "%s\t%s\t%s\n", use, c.NotAfter.UTC().Format(time.RFC3339), c.Subject.CommonName)
 	}
 	for _, e := range entries {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Use, e.Certificate.NotAfter.UTC().Format(time.RFC3339), strings.Join(namesOf(e.Certificate), " "))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Use, e.Certificate.NotAfter.UTC().Format(time.RFC3339), strings.Join(certs.Names(e.Certificate), " "))
 	}
 	return w.Flush()
-}
-
-// namesOf are a certificate's names, or its common name where it has no other.
-func namesOf(c *x509.Certificate) (names []string) {
-	for _, u := range c.URIs {
-		names = append(names, u.String())
-	}
-	names = append(names, c.DNSNames...)
-	for _, ip := range c.IPAddresses {
-		names = append(names, ip.String())
-	}
-	if len(names) == 0 {
-		names = []string{"CN=" + c.Subject.CommonName}
-	}
-	return names
 }
