@@ -176,6 +176,22 @@ func TestTheUserOfTheManifestStays(t *testing.T) {
 	}
 }
 
+// TestTheStaticPodOpensNoDoor has a file's name do as little as may be in a shell, and the pod see no other's processes.
+func TestTheStaticPodOpensNoDoor(t *testing.T) {
+	made, pod, err := makePod(t, nil, 0, 0, "      path: /etc/kubernetes/scheduler.conf", `      path: "/etc/a b; it's $(x)"`,
+		"  hostNetwork", "  hostPID: true\n  hostIPC: true\n  hostNetwork")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := `'/etc/a b; it'\''s $(x)'`
+	if want := "chgrp 60745 " + file + " && chmod g+r " + file; !slices.Equal(made.Commands, []string{want}) {
+		t.Errorf("got %q, want %q", made.Commands, want)
+	}
+	if pod.Spec.HostPID || pod.Spec.HostIPC || !pod.Spec.HostNetwork {
+		t.Errorf("want the node's network alone, got %+v", pod.Spec)
+	}
+}
+
 func TestWhatAStaticPodCanNotKeepIsRefused(t *testing.T) {
 	flag := func(f string) []string { return []string{"--leader-elect=true", f} }
 	for name, c := range map[string]struct {
@@ -198,6 +214,19 @@ func TestWhatAStaticPodCanNotKeepIsRefused(t *testing.T) {
 		"a second container":  {"want one container, kube-scheduler's", nil, []string{"  hostNetwork", "  - name: sidecar\n  hostNetwork"}},
 		"a mount of nothing":  {"kubeconfig: want a volume of this name, got none", nil, []string{"    name: kubeconfig\nstatus", "    name: other\nstatus"}},
 		"a configMap":         {"want it in a hostPath", nil, []string{"hostPath:\n      path: /etc/kubernetes/scheduler.conf\n      type: FileOrCreate", "configMap: {name: c}"}},
+		"two documents":       {"want one v1 Pod: got several documents", nil, []string{"status: {}", "---\napiVersion: v1\nkind: Pod\n"}},
+		"a mirror pod":        {"got a pod of the API server", nil, []string{"  namespace: kube-system\n", "  namespace: kube-system\n  annotations: {kubernetes.io/config.mirror: x}\n"}},
+		"a pod with a uid":    {"got a pod of the API server", nil, []string{"  namespace: kube-system\n", "  namespace: kube-system\n  uid: x\n"}},
+		"no namespace":        {`want a name and a namespace, got "kube-scheduler" and ""`, nil, []string{"  namespace: kube-system\n", ""}},
+		"a secret":            {"env[1]: B: want no Secret", nil, []string{"    name: kube-scheduler\n    ports", "    name: kube-scheduler\n    env: [{name: A, value: a}, {name: B, valueFrom: {secretKeyRef: {name: s, key: k}}}]\n    ports"}},
+		"all of a ConfigMap":  {"envFrom: want no Secret", nil, []string{"    name: kube-scheduler\n    ports", "    name: kube-scheduler\n    envFrom: [{configMapRef: {name: s}}]\n    ports"}},
+		"a probe's program":   {"want probes by httpGet", nil, []string{"    readinessProbe:\n", "    readinessProbe:\n      exec: {command: [sh]}\n"}},
+		"a hook's program":    {"lifecycle: want no exec", nil, []string{"    name: kube-scheduler\n    ports", "    name: kube-scheduler\n    lifecycle: {preStop: {exec: {command: [sleep]}}}\n    ports"}},
+		"a debugger":          {"neither ephemeralContainers nor", nil, []string{"  hostNetwork", "  ephemeralContainers: [{name: e}]\n  hostNetwork"}},
+		"a relative hostPath": {`volumes[0].hostPath.path: want an absolute path, without .. or control characters, got "etc/x"`, nil, []string{"      path: /etc/kubernetes/scheduler.conf", "      path: etc/x"}},
+		"a way up":            {`got "/etc/../x"`, nil, []string{"      path: /etc/kubernetes/scheduler.conf", "      path: /etc/../x"}},
+		"two lines":           {`got "/etc/x\nkind: y"`, nil, []string{"      path: /etc/kubernetes/scheduler.conf", `      path: "/etc/x\nkind: y"`}},
+		"a mount of ours":     {"volumeMounts[0].mountPath: /run/shardsched/: want another", nil, []string{"    - mountPath: /etc", "    - {mountPath: /run/shardsched/, name: kubeconfig}\n    - mountPath: /etc"}},
 		"a program for users": {"the image has no program to run", fstest.MapFS{"etc/kubernetes/scheduler.conf": {Data: []byte("current-context: c\ncontexts: [{name: c, context: {user: u}}]\nusers: [{name: u, user: {exec: {command: aws, apiVersion: client.authentication.k8s.io/v1}}}]")}}, nil},
 		"no context":          {`current-context: want one of its contexts, got "c"`, fstest.MapFS{"etc/kubernetes/scheduler.conf": {Data: []byte("current-context: c")}}, nil},
 	} {
@@ -225,7 +254,7 @@ func TestWhatAStaticPodCanNotKeepIsRefused(t *testing.T) {
 // FuzzStaticPod: whatever the manifest says, an answer is a Pod of files and a user other than root.
 func FuzzStaticPod(f *testing.F) {
 	f.Add(kubeadms(f))
-	f.Add("apiVersion: v1\nkind: Pod\nspec: {containers: [{command: [kube-scheduler], volumeMounts: [{name: a, mountPath: /}]}], volumes: [{name: a, hostPath: {path: /}}]}")
+	f.Add("apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\nspec: {containers: [{command: [kube-scheduler], volumeMounts: [{name: a, mountPath: /}]}], volumes: [{name: a, hostPath: {path: /}}]}")
 	f.Fuzz(func(t *testing.T, text string) {
 		o := generateOptions(nil)
 		o.From, o.Image, o.Host = "in.yaml", podImage, nil

@@ -1,17 +1,22 @@
 package staticpod
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -55,6 +60,9 @@ type Result struct {
 
 // Generate makes the manifest of a coordinator from that of kube-scheduler.
 func Generate(text []byte, o Options) (*Result, error) {
+	if err := one(text); err != nil {
+		return nil, fmt.Errorf("%s: want one v1 Pod: %w", o.From, err)
+	}
 	var pod v1.Pod
 	if err := yaml.UnmarshalStrict(text, &pod); err != nil {
 		return nil, fmt.Errorf("%s: want one v1 Pod: %w", o.From, err)
@@ -65,6 +73,30 @@ func Generate(text []byte, o Options) (*Result, error) {
 	}
 	manifest, err := g.write()
 	return &Result{manifest, g.notes, g.commands}, err
+}
+
+// one refuses more documents than one: all but the first would be left out.
+func one(text []byte) error {
+	d := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for n := 0; ; {
+		document, err := d.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var value any
+		if err := yaml.Unmarshal(document, &value); err != nil {
+			return err
+		}
+		if value != nil {
+			n++
+		}
+		if n > 1 {
+			return errors.New("got several documents")
+		}
+	}
 }
 
 type generator struct {
@@ -87,12 +119,61 @@ func (g *generator) run() error {
 		return fmt.Errorf("spec: want one container, kube-scheduler's, and none to start with, got %d and %d", n, len(g.pod.Spec.InitContainers))
 	}
 	g.container = &g.pod.Spec.Containers[0]
+	if err := g.checkPod(); err != nil {
+		return err
+	}
 	for _, step := range []func() error{g.readArgs, g.readFiles, g.mount, g.changeContainer} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	g.changePod()
+	return nil
+}
+
+// checkPod refuses what a kubelet would not run, or not with another image.
+func (g *generator) checkPod() error {
+	c := g.container
+	if _, mirrored := g.pod.Annotations[v1.MirrorPodAnnotationKey]; mirrored || g.pod.UID != "" {
+		return fmt.Errorf("metadata: want the file of the node, from which the kubelet makes the pod, got a pod of the API server")
+	}
+	if g.pod.Name == "" || g.pod.Namespace == "" {
+		return fmt.Errorf("metadata: want a name and a namespace, got %q and %q", g.pod.Name, g.pod.Namespace)
+	}
+	if len(g.pod.Spec.EphemeralContainers) > 0 || len(c.VolumeDevices) > 0 {
+		return fmt.Errorf("spec: want neither ephemeralContainers nor volumeDevices: a static pod of files has none")
+	}
+	for i, e := range c.Env {
+		if f := e.ValueFrom; f != nil && (f.SecretKeyRef != nil || f.ConfigMapKeyRef != nil) {
+			return fmt.Errorf("spec.containers[0].env[%d]: %s: want no Secret and no ConfigMap: a static pod has none", i, e.Name)
+		}
+	}
+	if len(c.EnvFrom) > 0 {
+		return fmt.Errorf("spec.containers[0].envFrom: want no Secret and no ConfigMap: a static pod has none")
+	}
+	var handlers []v1.ProbeHandler
+	for _, p := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if p != nil {
+			handlers = append(handlers, p.ProbeHandler)
+		}
+	}
+	if slices.ContainsFunc(handlers, func(h v1.ProbeHandler) bool { return h.Exec != nil }) {
+		return fmt.Errorf("spec.containers[0]: want probes by httpGet, got one by exec: the image has no program to run")
+	}
+	if l := c.Lifecycle; l != nil && (l.PostStart != nil && l.PostStart.Exec != nil || l.PreStop != nil && l.PreStop.Exec != nil) {
+		return fmt.Errorf("spec.containers[0].lifecycle: want no exec: the image has no program to run")
+	}
+	for i, v := range g.pod.Spec.Volumes {
+		if h := v.HostPath; h != nil && (h.Path != path.Clean(h.Path) && h.Path != path.Clean(h.Path)+"/" || !path.IsAbs(h.Path) ||
+			strings.ContainsFunc(h.Path, unicode.IsControl)) {
+			return fmt.Errorf("spec.volumes[%d].hostPath.path: want an absolute path, without .. or control characters, got %q", i, h.Path)
+		}
+	}
+	for i, m := range c.VolumeMounts {
+		if at := path.Clean(m.MountPath); at == dataDir || at == runDir {
+			return fmt.Errorf("spec.containers[0].volumeMounts[%d].mountPath: %s: want another, which is not the coordinator's", i, m.MountPath)
+		}
+	}
 	return nil
 }
 
@@ -207,16 +288,29 @@ func (g *generator) changePod() {
 	c.SecurityContext = &v1.SecurityContext{
 		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}},
 	}
+	// No other process's names and memory: kube-scheduler needs neither.
+	g.pod.Spec.HostPID, g.pod.Spec.HostIPC = false, false
 	var unread []string
 	for _, v := range g.volumes {
 		if !known && v.HostPath != nil && !g.everybodyReads(v.HostPath.Path) {
-			unread = append(unread, v.HostPath.Path)
+			unread = append(unread, quoted(v.HostPath.Path))
 		}
 	}
 	if len(unread) > 0 {
 		names := strings.Join(unread, " ")
 		g.commands = append(g.commands, fmt.Sprintf("chgrp %d %s && chmod g+r %s", group, names, names))
 	}
+}
+
+// quoted is a path as a shell takes it.
+func quoted(file string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/._-", r)
+	}
+	if !strings.ContainsFunc(file, func(r rune) bool { return !plain(r) }) {
+		return file
+	}
+	return "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
 }
 
 // user is who the process runs as; known: the manifest's own user, who reads the files already.
@@ -271,7 +365,11 @@ func (g *generator) write() ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Made from %s by shardsched generate static-pod.\n", path.Base(g.From))
+	from := path.Base(g.From)
+	if strings.ContainsFunc(from, unicode.IsControl) {
+		from = strconv.Quote(from)
+	}
+	fmt.Fprintf(&b, "# Made from %s by shardsched generate static-pod.\n", from)
 	for _, c := range g.commands {
 		fmt.Fprintf(&b, "# Its user must be able to read its files. On each node, before the pod is there:\n#     %s\n", c)
 	}
