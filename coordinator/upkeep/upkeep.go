@@ -209,7 +209,7 @@ func (u *Upkeep) alarms(ctx context.Context) error {
 	log := klog.FromContext(ctx)
 	if raised[etcdserverpb.AlarmType_NOSPACE] > 0 {
 		log.Error(errNoSpace, "etcd takes no writes: no coordinator or worker can join, and no journal or object is written, until an "+
-			"operator has compacted, defragmented and disarmed the alarm (docs/etcd.md, \"A full etcd\")")
+			"operator has compacted, defragmented and disarmed the alarm (docs/etcd.md, \"When it is full\")")
 	}
 	if raised[etcdserverpb.AlarmType_CORRUPT] > 0 {
 		log.Error(errCorrupt, "etcd's members do not hold the same data: remove the one that is wrong (etcd's documentation, "+
