@@ -124,6 +124,12 @@ func robbed(t *testing.T) *land {
 	if err := a.waitEnd(); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("end of a: got %v, want %v", err, ErrLeaseLost)
 	}
+	go func() { // however long the test takes
+		for l.ctx.Err() == nil {
+			l.lease.Renew("upstream")
+			time.Sleep(time.Second)
+		}
+	}()
 	return l
 }
 

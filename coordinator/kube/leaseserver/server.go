@@ -213,3 +213,16 @@ func (s *Server) Steal(holder string) {
 	lease.Spec.HolderIdentity = &holder
 	s.store("thief", lease)
 }
+
+// Renew renews the Lease for its holder, as a kube-scheduler does that is well; not where another holds it by now.
+func (s *Server) Renew(holder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease == nil || *s.lease.Spec.HolderIdentity != holder {
+		return
+	}
+	lease := s.lease.DeepCopy()
+	now := metav1.NowMicro()
+	lease.Spec.RenewTime = &now
+	s.store(holder, lease)
+}

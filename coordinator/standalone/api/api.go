@@ -82,13 +82,15 @@ func (s *Server) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerService
 // Kubernetes API server's: they are refused here, and the rest is answered.
 func (s *Server) SetLeading(st *store.Store, f lease.Fence, sched Scheduler) {
 	ctx, end := context.WithCancel(context.Background())
-	s.become(&role{leader: s.self, term: &term{store: st, fence: f, sched: sched, ctx: ctx, end: end}})
+	s.become(func(*role) *role {
+		return &role{leader: s.self, term: &term{store: st, fence: f, sched: sched, ctx: ctx, end: end}}
+	})
 }
 
 // SetFollowing makes the server refuse, naming the leader (nil: nobody leads), and ends
-// the watches of the time when it led.
+// the watches of the time when it led. Who holds the Lease stays: of leaders in etcd the server may be told later.
 func (s *Server) SetFollowing(leader *pb.LeaderRecord) {
-	s.become(&role{leader: leader})
+	s.become(func(before *role) *role { return &role{leader: leader, held: before.held, holder: before.holder} })
 }
 
 // StandBy makes the server tell, where no leader is known, that another holds the Lease for which this coordinator waits.
@@ -102,10 +104,10 @@ func (s *Server) StandBy(held, holder string) {
 	}
 }
 
-func (s *Server) become(next *role) {
+func (s *Server) become(next func(before *role) *role) {
 	s.mu.Lock()
 	before := s.role
-	s.role = next
+	s.role = next(before)
 	s.mu.Unlock()
 	if before.term != nil {
 		before.term.end()

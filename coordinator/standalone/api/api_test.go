@@ -533,13 +533,14 @@ func TestTheSchedulerAnswersThroughTheAPI(t *testing.T) {
 func TestAStandbyNamesTheHolderOfTheLease(t *testing.T) {
 	r := follower(t)
 	r.server.StandBy("kube-system/kube-scheduler", "kube-scheduler vm_5f68")
+	r.server.SetFollowing(nil) // told late of the leader in etcd
 	for what, err := range r.calls(t) {
 		wantNotLeaderDetail(t, what, err, &pb.NotLeader{Holder: "kube-scheduler vm_5f68"})
 		if got, want := status.Convert(err).Message(), "kube-scheduler vm_5f68 holds kube-system/kube-scheduler; this coordinator stands by"; what != "Watch" && got != want {
 			t.Errorf("%s: got %q, want %q", what, got, want)
 		}
 	}
-	r.server.SetFollowing(nil)
+	r.server.StandBy("", "")
 	for what, err := range r.calls(t) {
 		if got := status.Convert(err).Message(); strings.Contains(got, "vm_5f68") {
 			t.Errorf("%s: got %q after the Lease was free", what, got)
