@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -62,7 +63,8 @@ func TestWhatIsCommittedIsRendered(t *testing.T) {
 
 // TestSlipsAreRefused asks for what the chart does not have, or can't be together.
 func TestSlipsAreRefused(t *testing.T) {
-	for _, test := range []struct{ example, values, want string }{
+	type slip struct{ example, values, want string }
+	slips := []slip{
 		{"swap", "toplogy: swap", "toplogy"},
 		{"swap", "topology: shared", "topology"},
 		{"swap", "coordinator: {replica: 3}", "replica"},
@@ -87,7 +89,22 @@ func TestSlipsAreRefused(t *testing.T) {
 		{"sharded", "certManager: {enabled: true}", "issuerRef"},
 		{"sharded", "certManager: {renewBefore: 30d}", "renewBefore"},
 		{"standalone", "apiPriority: true", "apiPriority"},
-	} {
+	}
+	for _, example := range []string{"swap", "sharded", "standalone"} { // no flag that the chart sets may be given again
+		c, values := load(t, example, "")
+		objects, _, err := c.Render(Helm, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags := regexp.MustCompile(`(?m)^ +- (--[a-z-]+)`).FindAllStringSubmatch(fmt.Sprint(objects), -1)
+		if len(flags) < 5 {
+			t.Errorf("%s: got %d flags, want the chart's", example, len(flags))
+		}
+		for _, flag := range flags {
+			slips = append(slips, slip{example, "coordinator: {extraArgs: ['" + flag[1] + "=']}", "extraArgs"})
+		}
+	}
+	for _, test := range slips {
 		c, values := load(t, test.example, test.values)
 		if _, _, err := c.Render(Helm, values); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s with %s: got %v, want it refused with the name %s", test.example, test.values, err, test.want)
@@ -151,5 +168,16 @@ func TestNotesTellWhatIsStillToBeDone(t *testing.T) {
 	c, values := load(t, "standalone", "")
 	if _, notes, err := c.Render(Helm, values); err != nil || strings.Contains(notes, "WARNING") || strings.Contains(notes, "Lease") {
 		t.Errorf("standalone: the notes are\n%s\n%v\nwant no warning, and no Lease", notes, err)
+	}
+}
+
+// A release whose pods would have labels that are too long is refused when it is rendered, not when no pod comes.
+func TestALongNameIsRefused(t *testing.T) {
+	c, values := load(t, "sharded", "")
+	for length, refused := range map[int]bool{40: false, 41: true} {
+		_, _, err := c.Render(Release{Name: strings.Repeat("a", length), Namespace: "shardsched", Service: "Helm"}, values)
+		if got := err != nil && strings.Contains(err.Error(), "want 40 at the most"); got != refused || !refused && err != nil {
+			t.Errorf("a name of %d characters: got %v, refused: want %v", length, err, refused)
+		}
 	}
 }
