@@ -16,10 +16,7 @@ import (
 )
 
 // Authority signs.
-type Authority struct {
-	Certificate *x509.Certificate
-	Key         crypto.Signer
-}
+type Authority struct{ Pair }
 
 // NewAuthority makes one that is good between two times.
 func NewAuthority(subject pkix.Name, from, until time.Time) (*Authority, error) {
@@ -27,13 +24,12 @@ func NewAuthority(subject pkix.Name, from, until time.Time) (*Authority, error) 
 	if err != nil {
 		return nil, err
 	}
-	a := &Authority{Key: key}
 	template := &x509.Certificate{
 		Subject: subject, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		NotBefore: from, NotAfter: until, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
-	a.Certificate, err = sign(template, template, key, key)
-	return a, err
+	made, err := sign(template, template, key, key)
+	return &Authority{Pair{made, key}}, err
 }
 
 // Pair is a certificate with its key.
@@ -58,21 +54,19 @@ func (a *Authority) Issue(template *x509.Certificate) (Pair, error) {
 func (p Pair) CertificatePEM() []byte { return encode(p.Certificate) }
 
 // KeyPEM is the key as a file holds it.
-func (p Pair) KeyPEM() ([]byte, error) { return keyPEM(p.Key) }
+func (p Pair) KeyPEM() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(p.Key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: keyutil.PrivateKeyBlockType, Bytes: der}), nil
+}
 
 func encode(all ...*x509.Certificate) (text []byte) {
 	for _, c := range all {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: c.Raw})...)
 	}
 	return text
-}
-
-func keyPEM(key crypto.Signer) ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: keyutil.PrivateKeyBlockType, Bytes: der}), nil
 }
 
 // serialBits is as many as RFC 5280 lets a serial number have, less one so that it is positive.

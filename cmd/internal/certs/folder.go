@@ -240,7 +240,7 @@ func (f Folder) newAuthority(subject pkix.Name, others ...*x509.Certificate) err
 	if err != nil {
 		return err
 	}
-	text, err := keyPEM(a.Key)
+	text, err := a.KeyPEM()
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (f Folder) authority() (*Authority, []*x509.Certificate, error) {
 	if !signs.IsCA {
 		return nil, nil, fmt.Errorf("%s: want an authority's certificate, got %s, which may not sign others", f.path(caCert), signs.Subject)
 	}
-	return &Authority{signs, key}, append([]*x509.Certificate{signs}, slices.Delete(trusted, i, i+1)...), nil
+	return &Authority{Pair{signs, key}}, append([]*x509.Certificate{signs}, slices.Delete(trusted, i, i+1)...), nil
 }
 
 func belongs(c *x509.Certificate, key crypto.Signer) bool {

@@ -43,7 +43,7 @@ func TestTheMetricTellsWhichEndComesFirst(t *testing.T) {
 	trust := func(all ...*certs.Authority) {
 		var text []byte
 		for _, a := range all {
-			text = append(text, certs.Pair{Certificate: a.Certificate}.CertificatePEM()...)
+			text = append(text, a.CertificatePEM()...)
 		}
 		authority.Replace(t, ca, text)
 	}

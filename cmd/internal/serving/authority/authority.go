@@ -27,7 +27,7 @@ func New(t testing.TB) *Authority {
 	t.Helper()
 	signs, err := certs.NewAuthority(pkix.Name{CommonName: "test authority"}, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	must(t, err)
-	return &Authority{t, signs, certs.Pair{Certificate: signs.Certificate}.CertificatePEM()}
+	return &Authority{t, signs, signs.CertificatePEM()}
 }
 
 // Subject is what a certificate says of its holder.
