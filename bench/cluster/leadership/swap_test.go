@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
+	"github.com/shardsched/shardsched/bench/internal/process"
 )
 
 // TestCoordinatorsThatShareNothingElectByTheLease runs coordinators in kube-scheduler's place, each with an etcd of its own that no
@@ -52,7 +53,7 @@ func TestCoordinatorsThatShareNothingElectByTheLease(t *testing.T) {
 			t.Errorf("%s: got exit code %d, want %d", end.what, got, end.code)
 		}
 		before := leader
-		leader = leads1(s, standbys)
+		leader = firstToLead(s, standbys)
 		standbys = append(slices.DeleteFunc(standbys, func(p *testbed.SchedulerProcess) bool { return p == leader }), swap())
 		if before == leader {
 			t.Fatalf("%s: %s leads still", end.what, leader.Name)
@@ -80,18 +81,18 @@ func TestCoordinatorsThatShareNothingElectByTheLease(t *testing.T) {
 	}
 }
 
-// leads1 waits until one of those that stand by says that it leads.
-func leads1(s *takeoverCluster, standbys []*testbed.SchedulerProcess) *testbed.SchedulerProcess {
+// firstToLead waits until one of those that stand by says that it leads.
+func firstToLead(s *takeoverCluster, standbys []*testbed.SchedulerProcess) *testbed.SchedulerProcess {
 	s.T.Helper()
-	for deadline := time.Now().Add(testbed.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		for _, p := range standbys {
-			if slices.ContainsFunc(p.Tail(1000), func(line string) bool { return strings.Contains(line, `"Became leader"`) }) {
-				return p
-			}
-		}
+	var all []*process.Process
+	for _, p := range standbys {
+		all = append(all, p.Process)
 	}
-	s.T.Fatal("none of those that stood by leads")
-	return nil
+	i, err := process.FirstWith(s.Context(), all, `"Became leader"`)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return standbys[i]
 }
 
 // ports are the local addresses of the TCP sockets of a process that listen, as the kernel writes them.

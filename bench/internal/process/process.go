@@ -85,6 +85,26 @@ func (p *Process) LineWith(ctx context.Context, parts ...string) (string, error)
 	})
 }
 
+// FirstWith waits until one of several processes has a line that holds all the parts, and tells which.
+func FirstWith(ctx context.Context, of []*Process, parts ...string) (int, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first := make(chan int, len(of))
+	for i, p := range of {
+		go func() {
+			if _, err := p.LineWith(ctx, parts...); err == nil {
+				first <- i
+			}
+		}()
+	}
+	select {
+	case i := <-first:
+		return i, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("none of %d processes has a line with %q: %w", len(of), parts, ctx.Err())
+	}
+}
+
 func (p *Process) await(ctx context.Context, what string, match func(string) (string, bool)) (string, error) {
 	for seen := 0; ; {
 		lines, more := p.output.after(seen)
