@@ -84,6 +84,9 @@ type SchedulerConfig struct {
 	Decisions *observe.DecisionLog
 	// Recorder writes down what the loop takes in, decides and takes back; nil: nobody does.
 	Recorder *record.Writer
+	// Observe has it decide nothing: others do, and it is told what has come of that, by changes of objects and by Recall. Pods
+	// without a node stay in the queue, and are explained as ever.
+	Observe bool
 	// PodNamed finds pods that are not this scheduler's, to explain that; nil: they are not known.
 	PodNamed func(namespace, name string) *v1.Pod
 	// PodKept finds in the store the pods that the scheduler leaves alone, to explain that; nil: there is none of that name. It is asked off

@@ -265,7 +265,9 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	s.inbox.drain(func() bool { return s.budget.over(s.cfg.Now().Sub(begun), inboxTime) })
 	s.takeMembers(ctx)
 	s.extenders.GiveTurns()
-	s.queue.Flush()
+	if !s.cfg.Observe {
+		s.queue.Flush()
+	}
 	s.sweep(begun)
 	if err := s.aside.Fill(); err != nil {
 		s.fail(err)
@@ -274,7 +276,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	switch {
 	case s.err != nil, ctx.Err() != nil, s.draining && len(s.binds.pending) == 0:
 		return false, true
-	case s.draining:
+	case s.draining, s.cfg.Observe:
 		return false, false
 	}
 	if len(s.parking.resumed) > 0 {
@@ -338,6 +340,9 @@ func (s *Scheduler) idle() bool {
 	if len(s.binds.pending) > 0 || s.preemptions.underWay > 0 || len(s.parking.parked)+len(s.parking.resumed) > 0 || !s.inbox.empty() {
 		return false
 	}
+	if s.cfg.Observe {
+		return true // pods wait for others' decisions
+	}
 	failing := 0
 	for uid := range s.failing {
 		if p := s.queue.Get(uid); p != nil && p.Place() == queue.ErrorBackoff {
@@ -359,7 +364,7 @@ func (s *Scheduler) untilWake() time.Duration {
 		most = min(most, d)
 	}
 	wake := s.queue.NextWake()
-	if wake.IsZero() {
+	if wake.IsZero() || s.cfg.Observe {
 		return most
 	}
 	return min(max(wake.Sub(s.cfg.QueueNow()), 0), most)

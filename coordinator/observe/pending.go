@@ -212,6 +212,30 @@ func (x *Pending) word(g *pendingGroup) *pb.PendingGroup {
 	return out
 }
 
+// Refusers finds the plugins of FitErrors that tell none.
+type Refusers struct {
+	words rules.Dictionary
+	names []string
+}
+
+// NewRefusers makes one for the built-in plugins.
+func NewRefusers() *Refusers {
+	words := rules.NewDictionary()
+	return &Refusers{words, slices.Sorted(maps.Keys(words))}
+}
+
+// Of are the built-in plugins that give a FitError's reasons, sorted; none where it is no FitError, or its reasons are others'.
+func (x *Refusers) Of(message string) (names []string) {
+	reasons, _ := fitReasons(message)
+	for _, r := range reasons {
+		if _, name := x.words.Speaker(r.text, x.names); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // countedReason is a reason with the number of nodes that were refused for it; 0: all, before any was looked at.
 type countedReason struct {
 	text  string

@@ -79,6 +79,33 @@ func (q *Queue) restore(p *Pod, e *pb.QueueEntry) {
 	q.requeue(p, eventPodAdded)
 }
 
+// Recall puts a pod where an attempt that was made elsewhere has left it: it waits for an event, after an error for its backoff. It is false where the pod is not in the queue, is in flight, or is gated.
+func (q *Queue) Recall(uid types.UID, e *pb.QueueEntry, failed bool) bool {
+	p := q.pods[uid]
+	if p == nil || p.place == InFlight || p.place == Gated {
+		return false
+	}
+	q.take(p)
+	q.absolve(p)
+	if at := notAfter(e.GetQueued(), q.now()); !at.IsZero() {
+		p.Timestamp = at
+	}
+	p.Attempts, p.Message, p.ClassID = int(e.GetAttempts()), cut(e.GetMessage(), maxMessage), 0
+	q.setRejectedBy(p, e.GetRejectedBy())
+	p.UnschedulableCount, p.ErrorCount = 1, 0
+	to := Unschedulable
+	if failed {
+		p.UnschedulableCount, p.ErrorCount, to = 0, 1, ErrorBackoff
+	}
+	p.BackoffUntil = q.backoffs.until(p, p.Timestamp)
+	if node := e.GetNominatedNode(); node != "" && p.Obj.Status.NominatedNodeName == "" {
+		p.nominated = &node
+	}
+	q.nominations.set(p, p.Nomination())
+	q.move(p, to, eventAttemptFailed)
+	return true
+}
+
 // notAfter reads a time of another leader's clock, which may be ahead.
 func notAfter(t *timestamppb.Timestamp, limit time.Time) time.Time {
 	if t == nil {

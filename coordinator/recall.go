@@ -1,0 +1,53 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/observe"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Past is what others have decided.
+type Past struct {
+	// Decisions are in the order in which they were made.
+	Decisions []*pb.PastDecision
+	// Refused are pods without a node: what their last attempts have come to.
+	Refused map[types.UID]Refusal
+}
+
+// Refusal is what the last attempt for a pod without a node has come to.
+type Refusal struct {
+	// Attempts is how many there were.
+	Attempts int
+	// Message is a FitError, or the error where the attempt Failed.
+	Message string
+	Failed  bool
+	At      time.Time
+	// Nominated is the node that the pod is nominated to; empty: what its status says.
+	Nominated string
+}
+
+// Recall tells a scheduler that only observes what others have decided: decisions are remembered, and the pods that were refused
+// wait as they were left. A pod that is not in the queue, or is gated, stays as it is.
+func (s *Scheduler) Recall(ctx context.Context, p Past) error {
+	return s.reads.Call(ctx, func() {
+		for _, d := range p.Decisions {
+			s.history.Remember(d.GetDecision(), d.GetTime().AsTime(), int(d.GetAttempt()), observe.Circumstances{})
+			s.seq = d.GetDecision().GetSeq()
+		}
+		refusers := observe.NewRefusers()
+		for uid, r := range p.Refused {
+			var by []string
+			if !r.Failed {
+				by = refusers.Of(r.Message)
+			}
+			s.queue.Recall(uid, &pb.QueueEntry{
+				Attempts: uint32(r.Attempts), Message: r.Message, RejectedBy: by, NominatedNode: r.Nominated, Queued: timestamppb.New(r.At),
+			}, r.Failed)
+		}
+	})
+}
