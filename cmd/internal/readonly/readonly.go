@@ -146,10 +146,12 @@ func MustNotBind(ctx context.Context, c *rest.Config) error {
 		name := strings.Trim(what.Resource+"/"+what.Subresource, "/")
 		switch {
 		case err != nil:
-			return fmt.Errorf("ask the API server whether these credentials may create %s: %w%s; --%s does not ask", name, err, cause(ctx), AllowFlag)
+			return fmt.Errorf("ask the API server whether these credentials may create %s: %w%s; --%s does not ask",
+				name, err, cause(ctx), AllowFlag)
 		case answer.Status.Allowed:
-			return fmt.Errorf("these credentials may create %s, and this command only reads: give it ones that may get, list and watch, and nothing "+
-				"else, such as those of the role shardsched-shadow in deploy/rbac/shadow.yaml; or --%s, with which it reads by these", name, AllowFlag)
+			return fmt.Errorf("these credentials may create %s, and this command only reads: give it ones that may get, list and watch, and "+
+				"nothing else, such as those of the role shardsched-shadow in deploy/rbac/shadow.yaml; or --%s, with which it reads by these",
+				name, AllowFlag)
 		case answer.Status.EvaluationError != "":
 			return fmt.Errorf("the API server can't tell whether these credentials may create %s: %s; --%s does not ask", name,
 				answer.Status.EvaluationError, AllowFlag)
