@@ -109,10 +109,29 @@ func amounts(u *pb.Utilisation) string {
 	case r == "cpu":
 		write = func(n int64) string { return count(uint64(max(n, 0)+500) / 1000) }
 		unit = " cores"
-	case r == "memory" || r == "ephemeral-storage" || strings.HasPrefix(r, "hugepages-"):
+	case inBytes(r):
 		write = bytes
 	}
 	return fmt.Sprintf("%s of %s%s", write(u.GetRequested()), write(u.GetAllocatable()), unit)
+}
+
+// Amount writes an amount of a resource in its unit, thousandths for cpu.
+func Amount(resource string, n int64) string {
+	switch {
+	case n < 0:
+		return "-" + Amount(resource, -n)
+	case resource == "cpu" && n%1000 != 0 && n < 100_000:
+		return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64)
+	case resource == "cpu":
+		return count(uint64(n+500) / 1000)
+	case inBytes(resource):
+		return bytes(n)
+	}
+	return count(uint64(n))
+}
+
+func inBytes(resource string) bool {
+	return resource == "memory" || resource == "ephemeral-storage" || strings.HasPrefix(resource, "hugepages-")
 }
 
 func bytes(n int64) string {

@@ -4616,7 +4616,9 @@ type LeaderRecord struct {
 	// Unique to one life of one coordinator process.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// host:port of its client API; empty: only its own machine reaches that.
-	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// The address of its console, such as https://10.0.0.7:10259/console/; empty: it serves none that others reach.
+	Console       string `protobuf:"bytes,3,opt,name=console,proto3" json:"console,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4661,6 +4663,13 @@ func (x *LeaderRecord) GetId() string {
 func (x *LeaderRecord) GetAddress() string {
 	if x != nil {
 		return x.Address
+	}
+	return ""
+}
+
+func (x *LeaderRecord) GetConsole() string {
+	if x != nil {
+		return x.Console
 	}
 	return ""
 }
@@ -5450,10 +5459,11 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x10GetLeaderRequest\"a\n" +
 	"\x11GetLeaderResponse\x123\n" +
 	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\x12\x17\n" +
-	"\ais_self\x18\x02 \x01(\bR\x06isSelf\"8\n" +
+	"\ais_self\x18\x02 \x01(\bR\x06isSelf\"R\n" +
 	"\fLeaderRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"X\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
+	"\aconsole\x18\x03 \x01(\tR\aconsole\"X\n" +
 	"\tNotLeader\x123\n" +
 	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\"\t\n" +

@@ -1,0 +1,9 @@
+package console
+
+// pages are all pages, in the order of the menu.
+func pages() []page {
+	return []page{
+		overviewPage(),
+		workersPage(),
+	}
+}

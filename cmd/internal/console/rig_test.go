@@ -1,0 +1,88 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+
+	"github.com/shardsched/shardsched/cmd/internal/serving"
+)
+
+// scheduler answers what a test sets, and counts its calls.
+type scheduler struct {
+	pb.UnimplementedSchedulerServiceServer
+	err     error
+	leader  *pb.GetLeaderResponse
+	summary *pb.Summary
+	workers []*pb.WorkerStatus
+	shards  []*pb.ShardStatus
+	// hold is waited for by GetSummary; nil: it does not wait.
+	hold  chan struct{}
+	calls atomic.Int64 // of GetSummary
+
+	explained *pb.ExplainRequest
+}
+
+func (s *scheduler) GetLeader(context.Context, *pb.GetLeaderRequest) (*pb.GetLeaderResponse, error) {
+	if s.leader == nil {
+		return &pb.GetLeaderResponse{}, nil
+	}
+	return s.leader, nil
+}
+
+func (s *scheduler) GetSummary(context.Context, *pb.GetSummaryRequest) (*pb.GetSummaryResponse, error) {
+	s.calls.Add(1)
+	if s.hold != nil {
+		<-s.hold
+	}
+	return &pb.GetSummaryResponse{Summary: s.summary}, s.err
+}
+
+func (s *scheduler) ListWorkers(context.Context, *pb.ListWorkersRequest) (*pb.ListWorkersResponse, error) {
+	return &pb.ListWorkersResponse{Workers: s.workers}, s.err
+}
+
+func (s *scheduler) ListShards(context.Context, *pb.ListShardsRequest) (*pb.ListShardsResponse, error) {
+	return &pb.ListShardsResponse{Shards: s.shards}, s.err
+}
+
+func (s *scheduler) ListPending(context.Context, *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {
+	return &pb.ListPendingResponse{}, s.err
+}
+
+func (s *scheduler) Explain(_ context.Context, r *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	s.explained = r
+	return &pb.ExplainResponse{}, s.err
+}
+
+// noon is what the clock of tests says.
+var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+func newConsole(t testing.TB, s *scheduler) *Console {
+	t.Helper()
+	c, err := New(Config{
+		Conn: (&serving.Guard{}).Within(&pb.SchedulerService_ServiceDesc, s, 4<<20), Version: "v9", Flags: "--address h:1",
+		Now: func() time.Time { return noon },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ask sends a request; headers are names and values in turn.
+func ask(h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(""))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
