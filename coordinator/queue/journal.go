@@ -79,7 +79,8 @@ func (q *Queue) restore(p *Pod, e *pb.QueueEntry) {
 	q.requeue(p, eventPodAdded)
 }
 
-// Recall puts a pod where an attempt that was made elsewhere has left it: it waits for an event, after an error for its backoff. It is false where the pod is not in the queue, is in flight, or is gated.
+// Recall puts a pod where an attempt that was made elsewhere has left it: it waits for an event, after an error for its backoff. It is
+// false where the pod is not in the queue, is in flight, or is gated.
 func (q *Queue) Recall(uid types.UID, e *pb.QueueEntry, failed bool) bool {
 	p := q.pods[uid]
 	if p == nil || p.place == InFlight || p.place == Gated {

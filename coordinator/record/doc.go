@@ -34,4 +34,10 @@
 // is released or deleted, or a change says that it is on a node; for a volume or claim that was assumed,
 // that until a change brings another resource version, or taken back tells how it is. Claims of devices are in flight, as
 // package devices has it: from the decision to what the message RecordDecision says.
+//
+// # Any moment
+//
+// A Tape is a record, of one file or several, that can be looked at as of any of its moments: a Cursor seeks one, and Look tells what
+// has changed since the last Look. What is kept of the files are places, no objects: some 100 bytes for each object, 16 for each
+// decision, and up to 16 keyframes, so that going back reads a part of the record again and not all of it.
 package record

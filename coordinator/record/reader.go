@@ -21,18 +21,43 @@ var ErrCutOff = errors.New("the record is cut off")
 
 // Reader reads a record.
 type Reader struct {
-	in    *bufio.Reader
+	in    counting
 	n     int
 	begun bool
 }
 
+// counting counts the bytes that are read.
+type counting struct {
+	*bufio.Reader
+	n int64
+}
+
+func (c *counting) Read(b []byte) (n int, err error) {
+	n, err = c.Reader.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+func (c *counting) ReadByte() (byte, error) {
+	b, err := c.Reader.ReadByte()
+	if err == nil {
+		c.n++
+	}
+	return b, err
+}
+
 // NewReader reads from in.
-func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(in, 1<<18)} }
+func NewReader(in io.Reader) *Reader {
+	return &Reader{in: counting{Reader: bufio.NewReaderSize(in, 1<<18)}}
+}
+
+// Offset is where the next record begins, in bytes from the first; after an error it is nowhere.
+func (r *Reader) Offset() int64 { return r.in.n }
 
 // Next is the next record, checked; io.EOF: there is none, ErrCutOff: it is not whole.
 func (r *Reader) Next() (*pb.Record, error) {
 	var out pb.Record
-	err := protodelim.UnmarshalOptions{MaxSize: maxRecord}.UnmarshalFrom(r.in, &out)
+	err := protodelim.UnmarshalOptions{MaxSize: maxRecord}.UnmarshalFrom(&r.in, &out)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, fmt.Errorf("record %d: %w", r.n+1, ErrCutOff)
