@@ -17,6 +17,11 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 # Of these, tests run again without it: of files that it leaves out, which bound what is allocated, and of those whose tests are smaller with -short.
 AGAIN  := cmd/internal/cli coordinator
 
+# Every package is compiled once, with the flags that images are made with; again only for the race detector, which needs C.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath $(GOFLAGS)
+race: export CGO_ENABLED := 1
+
 .PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module deploy-test test-versions oracle skew golden image release soak chaos bench bench-million bench-cluster hostile fuzz clean
 
 build:
