@@ -23,14 +23,16 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/kube"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // folders are what is rendered for kustomize, a topology each.
-var folders = []string{"kustomize/base", "kustomize/kubernetes", "kustomize/swap"}
+var folders = []string{"kustomize/base", "kustomize/kubernetes", "kustomize/swap", "kustomize/shadow"}
 
 // set is a StatefulSet or a Deployment.
 type set struct {
@@ -117,7 +119,7 @@ func decode[T any](doc []byte, into *[]*T) error {
 }
 
 func TestServicesAndBudgetsMeetTheirPods(t *testing.T) {
-	for i, want := range [][3]int{{2, 3, 2}, {2, 3, 2}, {1, 0, 1}} {
+	for i, want := range [][3]int{{2, 3, 2}, {2, 3, 2}, {1, 0, 1}, {1, 0, 0}} {
 		m := read(t, folders[i])
 		if got := [3]int{len(m.sets), len(m.services), len(m.budgets)}; got != want {
 			t.Errorf("%s: want as many sets, Services and budgets as %v, got %v", m.folder, want, got)
@@ -200,8 +202,8 @@ func TestArgumentsAreFlags(t *testing.T) {
 			if strings.HasPrefix(value, "/") && !mounted {
 				t.Errorf("%s: %s: want a mounted file, got none of that folder", set.name, arg)
 			}
-			if name == "etcd-endpoints" {
-				continue // somebody else's ports
+			if name == "etcd-endpoints" || strings.HasPrefix(value, "127.0.0.1:") {
+				continue // somebody else's ports, or nobody's but the pod's
 			}
 			for _, m := range regexp.MustCompile(`:(\d{4})$`).FindAllStringSubmatch(value, -1) {
 				if !slices.ContainsFunc(c.Ports, func(p v1.ContainerPort) bool { return strings.Contains(m[1], portText(p)) }) {
@@ -247,12 +249,12 @@ func TestMemoryLimitsFit(t *testing.T) {
 	}
 }
 
-// TestOnlyCoordinatorsHaveAToken holds pods to no token, but for coordinators in kube-scheduler's place.
+// TestOnlyCoordinatorsHaveAToken holds pods to no token, but for coordinators in kube-scheduler's place and shadows beside it.
 func TestOnlyCoordinatorsHaveAToken(t *testing.T) {
 	for _, folder := range folders {
 		m := read(t, folder)
 		for _, set := range m.sets {
-			want := set.name == "shardsched-coordinator" && folder != "kustomize/base"
+			want := set.name == "shardsched-coordinator" && folder != "kustomize/base" || folder == "kustomize/shadow"
 			if got := set.pod.AutomountServiceAccountToken; got == nil || *got != want {
 				t.Errorf("%s: %s: automountServiceAccountToken is %v, want %v", folder, set.name, got, want)
 			}
@@ -297,8 +299,12 @@ func TestPodsOutrankSpreadAndAreProbed(t *testing.T) {
 	for _, folder := range folders {
 		m := read(t, folder)
 		for _, set := range m.sets {
-			if set.pod.PriorityClassName != "system-cluster-critical" {
-				t.Errorf("%s: %s: the priority class is %q", folder, set.name, set.pod.PriorityClassName)
+			want := "system-cluster-critical"
+			if folder == "kustomize/shadow" {
+				want = ""
+			}
+			if got := set.pod.PriorityClassName; got != want {
+				t.Errorf("%s: %s: the priority class is %q, want %q", folder, set.name, got, want)
 			}
 			var over []string
 			for _, c := range set.pod.TopologySpreadConstraints {
@@ -352,7 +358,7 @@ func TestTheStaticPodMayLittle(t *testing.T) {
 // TestTheAccountHasKubeSchedulersRoles holds the bindings to the roles that every API server makes for
 // kube-scheduler, and to one account.
 func TestTheAccountHasKubeSchedulersRoles(t *testing.T) {
-	for _, folder := range folders[1:] {
+	for _, folder := range folders[1:3] {
 		m := read(t, folder)
 		if len(m.accounts) != 1 || m.accounts[0].Name != "shardsched" || m.accounts[0].Namespace != "shardsched" {
 			t.Errorf("%s: want the account shardsched/shardsched, got %v", folder, m.accounts)
@@ -376,6 +382,41 @@ func TestTheAccountHasKubeSchedulersRoles(t *testing.T) {
 	}
 	if m := read(t, folders[0]); len(m.bindings)+len(m.roles)+len(m.accounts) > 0 {
 		t.Errorf("%s: want no rights in the cluster, got some", folders[0])
+	}
+}
+
+// TestAShadowListsAndWatches holds a shadow's only role to the kinds that a source watches, and to these two verbs.
+func TestAShadowListsAndWatches(t *testing.T) {
+	m := read(t, "kustomize/shadow")
+	if len(m.roles) != 1 || len(m.bindings) != 1 || len(m.accounts) != 1 {
+		t.Fatalf("want a role, a binding and an account, got %d, %d and %d", len(m.roles), len(m.bindings), len(m.accounts))
+	}
+	b, account := m.bindings[0], m.accounts[0]
+	want := rbacv1.Subject{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}
+	if b.RoleRef.Name != m.roles[0].Name || b.RoleRef.Kind != "ClusterRole" || !slices.Equal(b.Subjects, []rbacv1.Subject{want}) ||
+		m.sets[0].pod.ServiceAccountName != account.Name {
+		t.Errorf("want the pod's account bound to the role, got %v", b)
+	}
+	got := map[schema.GroupResource]bool{}
+	for _, rule := range m.roles[0].Rules {
+		if !slices.Equal(rule.Verbs, []string{"list", "watch"}) || len(rule.ResourceNames)+len(rule.NonResourceURLs) > 0 {
+			t.Errorf("want list and watch, got %v", rule)
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				got[schema.GroupResource{Group: group, Resource: resource}] = true
+			}
+		}
+	}
+	for _, k := range kube.Kinds() {
+		resource := k.GroupVersion().WithResource(k.Plural()).GroupResource()
+		if !got[resource] {
+			t.Errorf("want %v granted", resource)
+		}
+		delete(got, resource)
+	}
+	if len(got) > 0 {
+		t.Errorf("granted, and not watched: %v", got)
 	}
 }
 

@@ -89,19 +89,28 @@ func TestSlipsAreRefused(t *testing.T) {
 		{"sharded", "certManager: {enabled: true}", "issuerRef"},
 		{"sharded", "certManager: {renewBefore: 30d}", "renewBefore"},
 		{"standalone", "apiPriority: true", "apiPriority"},
+		{"shadow", "apiPriority: true", "apiPriority"},
+		{"shadow", "worker: {replicas: 1}", "worker/replicas"},
+		{"shadow", "etcd: {endpoints: ['https://a:2379']}", "etcd/endpoints"},
+		{"shadow", "certManager: {enabled: true, issuerRef: {name: a}}", "certManager/enabled"},
+		{"shadow", "podMonitor: {enabled: true}", "shadow/tlsSecret"},
+		{"shadow", "shadow: {tlsSecret: a b}", "tlsSecret"},
+		{"shadow", "shadow: {replicas: 2}", "replicas"},
+		{"shadow", "shadow: {resources: {limits: {memory: null}}}", "memory"},
 	}
-	for _, example := range []string{"swap", "sharded", "standalone"} { // no flag that the chart sets may be given again
+	for _, example := range []string{"swap", "sharded", "standalone", "shadow"} { // no flag that the chart sets may be given again
 		c, values := load(t, example, "")
 		objects, _, err := c.Render(Helm, values)
 		if err != nil {
 			t.Fatal(err)
 		}
 		flags := regexp.MustCompile(`(?m)^ +- (--[a-z-]+)`).FindAllStringSubmatch(fmt.Sprint(objects), -1)
-		if len(flags) < 5 {
+		if len(flags) < 4 {
 			t.Errorf("%s: got %d flags, want the chart's", example, len(flags))
 		}
 		for _, flag := range flags {
 			slips = append(slips, slip{example, "coordinator: {extraArgs: ['" + flag[1] + "=']}", "extraArgs"})
+			slips = append(slips, slip{"shadow", "shadow: {extraArgs: ['" + flag[1] + "=']}", "extraArgs"})
 		}
 	}
 	for _, test := range slips {
@@ -158,6 +167,10 @@ func TestNotesTellWhatIsStillToBeDone(t *testing.T) {
 		{"sharded", "podMonitor: {enabled: true}", "shardsched-metrics-tls"},
 		{"sharded", "config: 'kind: KubeSchedulerConfiguration'", "WARNING: the configuration has no clientConnection.qps"},
 		{"standalone", "", "dial shardsched.shardsched.svc:7450"},
+		{"shadow", "", "at http://127.0.0.1:7451/report"},
+		{"shadow", "shadow: {tlsSecret: mine}", "at https://127.0.0.1:7451/report"},
+		{"shadow", "", "kubectl -n shardsched port-forward deployment/shardsched-shadow 7451"},
+		{"shadow", "", "WARNING: the configuration is kube-scheduler's default"},
 	} {
 		c, values := load(t, test.example, test.values)
 		_, notes, err := c.Render(Helm, values)
@@ -165,9 +178,11 @@ func TestNotesTellWhatIsStillToBeDone(t *testing.T) {
 			t.Errorf("%s with %s: the notes are\n%s\n%v\nwant %q in them", test.example, test.values, notes, err, test.want)
 		}
 	}
-	c, values := load(t, "standalone", "")
-	if _, notes, err := c.Render(Helm, values); err != nil || strings.Contains(notes, "WARNING") || strings.Contains(notes, "Lease") {
-		t.Errorf("standalone: the notes are\n%s\n%v\nwant no warning, and no Lease", notes, err)
+	for example, more := range map[string]string{"standalone": "", "shadow": "config: 'kind: KubeSchedulerConfiguration'\ncoordinator: {replicas: 1}"} {
+		c, values := load(t, example, more)
+		if _, notes, err := c.Render(Helm, values); err != nil || strings.Contains(notes, "WARNING") || strings.Contains(notes, "Lease") {
+			t.Errorf("%s: the notes are\n%s\n%v\nwant no warning, and no Lease", example, notes, err)
+		}
 	}
 }
 

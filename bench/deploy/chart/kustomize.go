@@ -19,6 +19,7 @@ var folders = []folder{
 	{"standalone", "base", "Without Kubernetes' scheduling: coordinators and workers whose objects come from clients."},
 	{"sharded", "kubernetes", "In kube-scheduler's place, with workers."},
 	{"swap", "swap", "In kube-scheduler's place, with nothing beside it."},
+	{"shadow", "shadow", "Beside another scheduler, binding nothing."},
 }
 
 // component is what a value adds to a topology, as a folder of its own within the topology's.
@@ -53,8 +54,8 @@ func Folders(deploy string) (map[string]string, error) {
 			return nil, fmt.Errorf("%s: %w", f.topology, err)
 		}
 		for _, part := range components {
-			if f.topology == "swap" && part.name == "cert-manager" {
-				continue // it has no certificates
+			if !f.has(part) {
+				continue
 			}
 			if err := f.add(files, c, part, base, string(example)); err != nil {
 				return nil, fmt.Errorf("%s with %s: %w", f.topology, part.name, err)
@@ -72,6 +73,11 @@ func Folders(deploy string) (map[string]string, error) {
 		return nil, err
 	}
 	files["rbac/minimal.yaml"] = roles["rbac.yaml"] + "---\n" + roles["rbac-minimal.yaml"]
+	shadow, err := c.forKustomize("topology: shadow")
+	if err != nil {
+		return nil, err
+	}
+	files["rbac/shadow.yaml"] = shadow["rbac-shadow.yaml"]
 	for name, text := range files {
 		files[name] = generated + text
 	}
@@ -176,6 +182,17 @@ func (f folder) add(files map[string]string, c *Chart, part component, base map[
 	}
 	files["kustomize/"+f.name+"/"+part.name+"/kustomization.yaml"] = kustomization("Component", "kustomize.config.k8s.io/v1alpha1", added)
 	return nil
+}
+
+// has tells whether a component is one of a topology: swap has no certificates, and a shadow serves nobody but within its pod.
+func (f folder) has(part component) bool {
+	switch f.topology {
+	case "swap":
+		return part.name != "cert-manager"
+	case "shadow":
+		return part.name == "networkpolicy"
+	}
+	return true
 }
 
 // rendered are the folders that have nothing but what Folders gives.

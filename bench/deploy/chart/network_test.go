@@ -108,6 +108,9 @@ type may struct {
 // matrix is who may talk to whom, with the default lists of peers. Endpoints that are not of the chart talk to each other as they like.
 func matrix(topology string, workers bool) map[may]bool {
 	out := map[may]bool{}
+	if topology == "shadow" {
+		return shadowMatrix()
+	}
 	let := func(to string, port int32, from ...string) {
 		for _, f := range from {
 			out[may{f, to, v1.ProtocolTCP, port}] = true
@@ -147,6 +150,19 @@ func matrix(topology string, workers bool) map[may]bool {
 	return out
 }
 
+// shadowMatrix is that of a shadow with a certificate.
+func shadowMatrix() map[may]bool {
+	out := map[may]bool{{"shadow", "dns", v1.ProtocolTCP, 53}: true, {"shadow", "dns", v1.ProtocolUDP, 53}: true}
+	for _, other := range []string{"neighbour", "stranger", "prometheus", "dns", "collector", "etcd", "API server", "node"} {
+		out[may{other, "shadow", v1.ProtocolTCP, 7455}] = true
+		out[may{"shadow", other, v1.ProtocolTCP, 443}] = true
+		out[may{"shadow", other, v1.ProtocolTCP, 6443}] = true
+	}
+	out[may{"prometheus", "shadow", v1.ProtocolTCP, 7451}] = true
+	out[may{"neighbour", "shadow", v1.ProtocolTCP, 7451}] = true
+	return out
+}
+
 // endpoints are the chart's pods and everybody else.
 func endpoints(pods []*v1.Pod) (out []endpoint) {
 	for i, p := range pods {
@@ -165,12 +181,14 @@ func endpoints(pods []*v1.Pod) (out []endpoint) {
 	)
 }
 
+var topologies = []string{"swap", "sharded", "standalone", "shadow"}
+
 // TestPoliciesAreTheMatrix asks for each two endpoints and each port of interest.
 func TestPoliciesAreTheMatrix(t *testing.T) {
-	for _, topology := range []string{"swap", "sharded", "standalone"} {
-		objects := render(t, topology, "networkPolicy: {enabled: true}")
+	for _, topology := range topologies {
+		objects := render(t, topology, "networkPolicy: {enabled: true}\nshadow: {tlsSecret: mine}")
 		p, all := policed(policies(t, objects)), endpoints(pods(t, objects))
-		want := matrix(topology, topology != "swap")
+		want := matrix(topology, topology == "sharded" || topology == "standalone")
 		asked := 0
 		for _, from := range all {
 			for _, to := range all {
@@ -225,6 +243,9 @@ func TestPeersNarrowThePolicies(t *testing.T) {
 		{"sharded", "dns: []", "worker", "dns", 53, false},
 		{"sharded", "egress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: telemetry}}}], ports: [{port: 4317}]}]",
 			"worker", "collector", 4317, true},
+		{"shadow", "apiServer: [{ipBlock: {cidr: 192.0.2.10/32}}]", "shadow", "API server", 6443, true},
+		{"shadow", "apiServer: [{ipBlock: {cidr: 192.0.2.10/32}}]", "shadow", "node", 6443, false},
+		{"shadow", "scrapers: [{namespaceSelector: {}}]", "prometheus", "shadow", 7451, false}, // it serves within its pod
 		{"swap", "egress: [{to: [{ipBlock: {cidr: 192.0.2.20/32}}], ports: [{port: 8888}]}]", "coordinator", "node", 8888, true},
 	} {
 		objects := render(t, test.example, fmt.Sprintf("networkPolicy: {enabled: true, %s}", test.values))
@@ -241,8 +262,8 @@ func TestPeersNarrowThePolicies(t *testing.T) {
 
 // TestARuleNamesEachPort holds the policies to the ports of the pods: one that is forgotten is closed to everybody.
 func TestARuleNamesEachPort(t *testing.T) {
-	for _, topology := range []string{"swap", "sharded", "standalone"} {
-		objects := render(t, topology, "networkPolicy: {enabled: true}")
+	for _, topology := range topologies {
+		objects := render(t, topology, "networkPolicy: {enabled: true}\nshadow: {tlsSecret: mine}")
 		for _, pod := range pods(t, objects) {
 			for _, port := range pod.Spec.Containers[0].Ports {
 				named := slices.ContainsFunc(policies(t, objects), func(p *networkingv1.NetworkPolicy) bool {

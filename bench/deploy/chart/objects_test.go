@@ -63,6 +63,13 @@ networkPolicy: {enabled: true, clients: [], scrapers: []}
 certManager: {enabled: true, issuerRef: {name: ca}}
 podMonitor: {enabled: true}`},
 	{"standalone", "networkPolicy: {enabled: true}"},
+	{"shadow", ""},
+	{"shadow", `
+config: "kind: KubeSchedulerConfiguration"
+shadow: {tlsSecret: mine, priorityClassName: system-cluster-critical, nodeSelector: {pool: a}, tolerations: [{operator: Exists}], extraArgs: [--v=2]}
+podBounds: true
+networkPolicy: {enabled: true}
+podMonitor: {enabled: true}`},
 }
 
 // object is one rendered object.

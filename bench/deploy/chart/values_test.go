@@ -50,6 +50,12 @@ var effects = map[string][4]string{
 	"prometheusRule.enabled":        {"swap", "", "prometheusRule: {enabled: true}", "kind: PrometheusRule"},
 	"prometheusRule.labels":         {"swap", "prometheusRule: {enabled: true}", "prometheusRule: {labels: {release: mine}}", "    release: mine"},
 	"coordinator.priorityClassName": {"swap", "", "coordinator: {priorityClassName: mine}", "priorityClassName: mine"},
+	"shadow.resources":              {"shadow", "", "shadow: {resources: {limits: {memory: 9Gi}}}", "memory: 9Gi"},
+	"shadow.priorityClassName":      {"shadow", "", "shadow: {priorityClassName: mine}", "priorityClassName: mine"},
+	"shadow.nodeSelector":           {"shadow", "", "shadow: {nodeSelector: {a: b}}", "nodeSelector:\n        a: b"},
+	"shadow.tolerations":            {"shadow", "", "shadow: {tolerations: [{key: mine}]}", "tolerations:\n      - key: mine"},
+	"shadow.tlsSecret":              {"shadow", "", "shadow: {tlsSecret: mine}", "secretName: mine"},
+	"shadow.extraArgs":              {"shadow", "", "shadow: {extraArgs: [--v=3]}", "\n        - --v=3\n"},
 	"worker.priorityClassName":      {"sharded", "", "worker: {priorityClassName: mine}", "priorityClassName: mine"},
 }
 

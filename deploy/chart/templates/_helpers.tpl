@@ -30,10 +30,14 @@ app.kubernetes.io/component: {{ . }}
 {{- if .Values.config -}}
 {{ trim .Values.config }}
 {{- else -}}
+{{ if eq .Values.topology "shadow" -}}
+# What the other scheduler goes by: put its file here. docs/shadow.md.
+{{- else -}}
 # What pods are scheduled by: see docs/configuration.md.
+{{- end }}
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-{{- if ne .Values.topology "standalone" }}
+{{- if has .Values.topology (list "swap" "sharded") }}
 # A bind is a request.
 clientConnection:
   qps: 5000
@@ -148,4 +152,37 @@ readinessProbe:
 - name: etcd-tls
   mountPath: /etc/shardsched/etcd-tls
   readOnly: true
+{{- end }}
+
+{{- /* The kinds that a coordinator in kube-scheduler's place watches, and a shadow. */ -}}
+{{- define "shardsched.watched" }}
+# What decisions are made of.
+- apiGroups: [""]
+  resources: [namespaces, nodes, persistentvolumeclaims, persistentvolumes, pods, replicationcontrollers, services]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [replicasets, statefulsets]
+  verbs: [list, watch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [list, watch]
+- apiGroups: [storage.k8s.io]
+  resources: [csidrivers, csinodes, csistoragecapacities, storageclasses, volumeattachments]
+  verbs: [list, watch]
+- apiGroups: [resource.k8s.io]
+  resources: [deviceclasses, resourceclaims, resourceslices]
+  verbs: [list, watch]
+{{- end }}
+
+{{- /* The way out to the API server; the argument is networkPolicy. */ -}}
+{{- define "shardsched.apiServer" -}}
+# The API server.
+- ports:
+  {{- range .apiServerPorts }}
+  - {protocol: TCP, port: {{ . }}}
+  {{- end }}
+  {{- with .apiServer }}
+  to:
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
