@@ -16,13 +16,15 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 	deploy internal/lru internal/testkit/build internal/testkit/claims proto/shardsched/v1 scorer scorer/devices
 # Of these, tests run again without it: of files that it leaves out, which bound what is allocated, and of those whose tests are smaller with -short.
 AGAIN  := cmd/internal/cli coordinator
+# True where a Chromium is in PATH.
+CHROMIUM := (for name in chromium chromium-browser google-chrome chrome; do command -v $$name >/dev/null && exit; done; false)
 
 # Every package is compiled once, with the flags that images are made with; again only for the race detector, which needs C.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(GOFLAGS)
 race: export CGO_ENABLED := 1
 
-.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module deploy-test test-versions oracle skew golden image release soak chaos bench bench-million bench-cluster hostile fuzz clean
+.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module test-browser deploy-test test-versions oracle skew golden image release soak chaos bench bench-million bench-cluster hostile fuzz clean
 
 build:
 	@echo 'building bin/shardsched: some 3 minutes the first time, seconds after that'
@@ -89,7 +91,16 @@ race:
 # -count=1: the tests build the product themselves, which go's cache of results can't see.
 # What takes minutes to build is built first: tests measure time.
 bench-module:
+	@$(CHROMIUM) || echo 'SKIP tests of pages in a browser: no Chromium in PATH; make test-browser installs it'
 	cd bench && $(GO) vet ./... && $(GO) run ./cluster/controlplane -build && $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -v '/oracle\|/bench/deploy/')
+
+# Pages in a Chromium. bench-module tests them, too, where one is in PATH; here Debian's is installed where none is.
+test-browser:
+	@$(CHROMIUM) || { \
+	  command -v apt-get >/dev/null || { echo 'test-browser: want chromium in PATH; there is no apt-get to install it'; exit 1; }; \
+	  as=$$(test "$$(id -u)" = 0 || echo sudo); \
+	  $$as apt-get update -q && $$as apt-get install -y -q --no-install-recommends chromium fonts-noto-core; }
+	cd bench && TEST_BROWSER=1 $(GO) test -count=1 -timeout 15m ./internal/browser
 
 # What is deployed, on a real API server.
 deploy-test:
