@@ -55,7 +55,9 @@ type errorsOnly struct{ logr.LogSink }
 func (errorsOnly) Enabled(int) bool { return false }
 
 // WithValues is part of logr.LogSink.
-func (s errorsOnly) WithValues(kv ...any) logr.LogSink { return errorsOnly{s.LogSink.WithValues(kv...)} }
+func (s errorsOnly) WithValues(kv ...any) logr.LogSink {
+	return errorsOnly{s.LogSink.WithValues(kv...)}
+}
 
 // WithName is part of logr.LogSink.
 func (s errorsOnly) WithName(name string) logr.LogSink { return errorsOnly{s.LogSink.WithName(name)} }

@@ -50,8 +50,10 @@ func (r *Report) agreement(b *bytes.Buffer) {
 			fmt.Fprintf(b, " (they looked at %.0f %% of the nodes)", 100*a.LookedAt)
 		}
 	}
-	fmt.Fprintf(b, "\n  %s on a node that we would refuse, %s where we have no node and they do\n", pods(a.Pods(Refused)), pods(a.Pods(OnlyTheirs)))
-	fmt.Fprintf(b, "  %s that they left pending and we would have placed, %s with other victims\n", pods(a.Pods(OnlyOurs)), pods(a.Pods(Victims)))
+	fmt.Fprintf(b, "\n  %s on a node that we would refuse, %s where we have no node and they do\n", pods(a.Pods(Refused)),
+		pods(a.Pods(OnlyTheirs)))
+	fmt.Fprintf(b, "  %s that they left pending and we would have placed, %s with other victims\n", pods(a.Pods(OnlyOurs)),
+		pods(a.Pods(Victims)))
 	counts(b, "not judged", a.NotJudged)
 	for i := range a.Disagreements[:min(told, len(a.Disagreements))] {
 		d := &a.Disagreements[i]
