@@ -40,6 +40,8 @@ type attempt struct {
 
 	// Once it is placed: the best nodes as the decision saw them, where that is spelled out.
 	top []*pb.ScoredNode
+	// preemption is whom it pushes out, once that is settled; nil: nobody.
+	preemption *pb.Preemption
 }
 
 // volatile tells that placements of other pods may change what the pod is compiled to.

@@ -368,7 +368,12 @@ func (s *Scheduler) record(a *attempt, d *pb.Decision, failed bool, assumed ...o
 	if d.Node != "" {
 		top = a.top
 	}
-	s.history.Remember(d, s.cfg.Now(), a.Pod.Attempts, observe.Circumstances{Top: top, Reviews: a.Reviews(d.Node), Trace: trace})
+	now := s.cfg.Now()
+	kind, workload := observe.WorkloadOf(a.Pod.Obj)
+	s.history.Remember(d, now, a.Pod.Attempts, observe.Circumstances{
+		Top: top, Reviews: a.Reviews(d.Node), Trace: trace, Waited: s.cfg.QueueNow().Sub(a.Pod.Timestamp), Took: a.since(now),
+		Kind: kind, Workload: workload, Preemption: a.preemption,
+	})
 	s.cfg.Decisions.Write(d)
 	s.cfg.Recorder.Decision(d, failed, assumed)
 	s.metrics.Decided()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/observe"
@@ -36,7 +37,11 @@ type Refusal struct {
 func (s *Scheduler) Recall(ctx context.Context, p Past) error {
 	return s.reads.Call(ctx, func() {
 		for _, d := range p.Decisions {
-			s.history.Remember(d.GetDecision(), d.GetTime().AsTime(), int(d.GetAttempt()), observe.Circumstances{})
+			var c observe.Circumstances
+			if p := s.podOf(types.UID(d.GetDecision().GetUid())); p != nil {
+				c.Kind, c.Workload = observe.WorkloadOf(p)
+			}
+			s.history.Remember(d.GetDecision(), d.GetTime().AsTime(), int(d.GetAttempt()), c)
 			s.seq = d.GetDecision().GetSeq()
 		}
 		refusers := observe.NewRefusers()
@@ -50,4 +55,13 @@ func (s *Scheduler) Recall(ctx context.Context, p Past) error {
 			}, r.Failed)
 		}
 	})
+}
+
+// podOf is a pod that is on a node or waits; nil: it is neither.
+func (s *Scheduler) podOf(uid types.UID) *v1.Pod {
+	if p := s.queue.Get(uid); p != nil {
+		return p.Obj
+	}
+	p, _, _ := s.state.Pod(uid)
+	return p
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -31,6 +32,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 			return true
 		}
 		tell(d, &x)
+		a.preemption = observe.Preempting(a.Pod.Obj, x.Victims, s.state.Budgets())
 	}
 	s.commit()
 	a.Plugins.Close()

@@ -91,6 +91,18 @@ func (s *Scheduler) pending(req *pb.ListPendingRequest) (*observe.Pending, error
 	return observe.NewPending(req, s.queue, s.state.Objects(), s.forWords(), s.cfg.Profiles, s.binding)
 }
 
+// Decisions pages through the decisions that are remembered.
+func (s *Scheduler) Decisions(ctx context.Context, req *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error) {
+	x, err := observe.NewDecisions(req, s.history, s.since)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reads.Serve(ctx, x.Read()); err != nil {
+		return nil, err
+	}
+	return x.Page(), nil
+}
+
 // Progress is the part of the summary that costs nothing to tell: how many pods are
 // bound and how many wait.
 func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {

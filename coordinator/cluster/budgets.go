@@ -506,6 +506,21 @@ func (b *Budgets) Allowed() []scorer.Budget {
 	return b.allowed
 }
 
+// NameOf is the name of the budget that has a number; empty: it is none, or stands for more budgets than are told apart.
+func (b *Budgets) NameOf(number uint32) types.NamespacedName {
+	if int64(number) > int64(len(b.numbered)) || b.numbered[number-1] == nil {
+		return types.NamespacedName{}
+	}
+	x := b.numbered[number-1].object
+	return types.NamespacedName{Namespace: x.Namespace, Name: x.Name}
+}
+
+// Counts tells how many pods a budget that NameOf knows counts, and how many of them are healthy.
+func (b *Budgets) Counts(number uint32) (expected, healthy int) {
+	x := b.numbered[number-1]
+	return x.expected, x.healthy
+}
+
 // CountedBy are the pods that Of tells a budget of Allowed for, and maybe others that it selects; false: there are
 // more than most, or not all pods of the namespace know of its budgets yet.
 func (b *Budgets) CountedBy(number uint32, most int) (pods []types.UID, ok bool) {

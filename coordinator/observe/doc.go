@@ -18,6 +18,7 @@
 //	judging   all rows for one pod    <── answers.Reader
 //	Summary   shards, pods that wait  <── Cluster, Queue
 //	Pending   what pods wait for      <── Queue, all nodes
+//	Decisions what was decided        <── History
 //	Debugger  nodes, pods, the queue  <── Cluster, Queue
 //
 // A read sees the loop through interfaces that can neither change its state nor end its term. An explanation needs its pod off

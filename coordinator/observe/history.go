@@ -3,6 +3,7 @@ package observe
 import (
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,12 @@ type Circumstances struct {
 	Top     []*pb.ScoredNode // the scores of the best nodes; nil: they were not spelled out
 	Reviews []*pb.Review     // of out-of-tree plugins and extenders
 	Trace   string           // hexadecimal id; empty: there is none
+	// Waited is how long it is since the pod arrived, or its attempt before failed, and Took since this one began.
+	Waited, Took time.Duration
+	// Kind and Workload are what the pod is of, by WorkloadOf.
+	Kind, Workload string
+	// Preemption is whom the pod pushes out; nil: nobody.
+	Preemption *pb.Preemption
 }
 
 // History remembers the newest decisions, in a ring: the oldest makes room. A pod that is
@@ -66,6 +73,8 @@ type History struct {
 	ring  []*remembered
 	head  int
 	bytes int
+	// dropped is how many have made room.
+	dropped int
 
 	// gone are the pods that have left lately, by name, and left the same in the order in which they did.
 	gone map[types.NamespacedName]*departed
@@ -110,13 +119,33 @@ func (h *History) Take(c *pb.HistoryChunk) {
 
 // Remember remembers a decision of so many attempts for the pod.
 func (h *History) Remember(d *pb.Decision, at time.Time, attempt int, c Circumstances) {
-	r := &remembered{PastDecision: &pb.PastDecision{
-		Decision: d, Time: timestamppb.New(at), Attempt: uint32(attempt), Top: c.Top, TraceId: c.Trace, Reviews: c.Reviews,
-	}}
+	// One allocation: there may be tens of thousands a second.
+	x := &struct {
+		pb.PastDecision
+		at           timestamppb.Timestamp
+		waited, took durationpb.Duration
+	}{}
+	setTime(&x.at, at)
+	setDuration(&x.waited, c.Waited)
+	setDuration(&x.took, c.Took)
+	x.Decision, x.Time, x.Attempt, x.Top, x.TraceId, x.Reviews = d, &x.at, uint32(attempt), c.Top, c.Trace, c.Reviews
+	x.Waited, x.Took, x.Preemption = &x.waited, &x.took, c.Preemption
+	x.Kind, x.Workload = c.Kind, c.Workload
+	r := &remembered{PastDecision: &x.PastDecision}
 	h.add(r)
 	if h.keep != nil {
 		h.keep.Decided(r.PastDecision, r.bytes)
 	}
+}
+
+func setTime(to *timestamppb.Timestamp, t time.Time) {
+	to.Seconds, to.Nanos = t.Unix(), int32(t.Nanosecond())
+}
+
+// setDuration writes a time that can't be negative: clocks may be set back.
+func setDuration(to *durationpb.Duration, d time.Duration) {
+	d = max(d, 0)
+	to.Seconds, to.Nanos = int64(d/time.Second), int32(d%time.Second)
 }
 
 func (h *History) add(r *remembered) {
@@ -136,6 +165,7 @@ func (h *History) add(r *remembered) {
 func (h *History) evict() {
 	r := h.ring[h.head]
 	h.ring[h.head] = nil
+	h.dropped++
 	if h.head++; h.head > len(h.ring)/2 {
 		h.ring, h.head = append(h.ring[:0:0], h.ring[h.head:]...), 0
 	}
@@ -264,13 +294,20 @@ func (h *History) Traced(uid types.UID, seq uint64, trace string) {
 		if r.Decision.Seq != seq {
 			continue
 		}
-		r.PastDecision = &pb.PastDecision{
-			Decision: r.Decision, Time: r.Time, Attempt: r.Attempt, Top: r.Top, TraceId: trace, Reviews: r.Reviews, DecidedBy: r.DecidedBy,
-		}
+		r.PastDecision = shallow(r.PastDecision)
+		r.TraceId = trace
 		if h.keep != nil {
 			h.keep.Traced(&pb.KeptTrace{Uid: string(uid), Seq: seq, TraceId: trace})
 		}
 		return
+	}
+}
+
+// shallow is a copy that shares what the fields lead to.
+func shallow(d *pb.PastDecision) *pb.PastDecision {
+	return &pb.PastDecision{
+		Decision: d.Decision, Time: d.Time, Attempt: d.Attempt, Top: d.Top, TraceId: d.TraceId, Reviews: d.Reviews, DecidedBy: d.DecidedBy,
+		Waited: d.Waited, Took: d.Took, Kind: d.Kind, Workload: d.Workload, Preemption: d.Preemption,
 	}
 }
 
@@ -325,11 +362,18 @@ func (h *History) Past(uid types.UID) []*pb.PastDecision {
 
 // rememberedBytes is about what a decision takes.
 func rememberedBytes(r *pb.PastDecision) int {
-	const fixed, node, plugin, victim, review, refusal = 400, 120, 100, 16, 150, 120
+	const fixed, node, plugin, victim, review, refusal, preempted = 600, 120, 100, 16, 150, 120, 100
 	d := r.Decision
-	n := fixed + len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(d.Nominated) + len(r.TraceId)
+	n := fixed + len(r.Kind) + len(r.Workload)
+	n += len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(d.Nominated) + len(r.TraceId)
 	for _, v := range d.Victims {
 		n += victim + len(v)
+	}
+	for _, v := range r.Preemption.GetVictims() {
+		n += preempted + len(v.Pod) + len(v.Uid)
+	}
+	for _, b := range r.Preemption.GetBudgets() {
+		n += preempted + len(b.Budget)
 	}
 	for _, t := range r.Top {
 		n += node + len(t.Node) + plugin*len(t.Plugins)

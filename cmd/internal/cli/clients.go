@@ -25,8 +25,8 @@ const addressVariable = "SHARDSCHED_ADDRESS"
 
 // addClients adds the commands that talk to a running coordinator.
 func addClients(root *cobra.Command, s Streams) {
-	root.AddCommand(newApplyCommand(s), newGetCommand(s), newDeleteCommand(s), newExplainCommand(s), newPendingCommand(s), newTraceCommand(s),
-		newSummaryCommand(s), newTopCommand(s), newConsoleCommand(s))
+	root.AddCommand(newApplyCommand(s), newGetCommand(s), newDeleteCommand(s), newExplainCommand(s), newPendingCommand(s),
+		newDecisionsCommand(s), newTraceCommand(s), newSummaryCommand(s), newTopCommand(s))
 }
 
 // unixScheme begins the address of a Unix socket.

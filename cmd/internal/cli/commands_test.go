@@ -168,6 +168,39 @@ func (m *memory) ListDevices(_ context.Context, q *pb.ListDevicesRequest) (*pb.L
 	return x.Page()
 }
 
+// ListDecisions answers with decisions of a page each, and with a new one whenever it is asked for what came after.
+func (m *memory) ListDecisions(_ context.Context, q *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error) {
+	decided := func(seq uint64, d *pb.Decision) *pb.PastDecision {
+		d.Seq, d.Profile, d.Nodes = seq, "default-scheduler", 52
+		return &pb.PastDecision{
+			Decision: d, Time: at(int(seq)), Attempt: 1, Took: durationpb.New(3 * time.Millisecond), Waited: durationpb.New(2 * time.Second),
+			Kind: "Deployment", Workload: "web",
+		}
+	}
+	vip := decided(9, &pb.Decision{Pod: "shop/vip", Message: "0/52 nodes are available", Nominated: "n1", Victims: []string{"lab/a", "lab/b"}})
+	vip.Preemption = &pb.Preemption{
+		Priority: 1000, Victims: []*pb.PreemptedPod{{Pod: "lab/a", Priority: 10}, {Pod: "lab/b"}},
+		Budgets: []*pb.BudgetUse{{Budget: "lab/few", Allowed: 1, Victims: 2}, {Budget: "lab/many", Allowed: 5, Victims: 1}},
+	}
+	switch {
+	case q.GetAfter() != "":
+		m.asked++
+		if q.GetAfter() != fmt.Sprint("n", m.asked) {
+			return nil, status.Errorf(codes.InvalidArgument, "after: got %q", q.GetAfter())
+		}
+		return &pb.ListDecisionsResponse{Newest: fmt.Sprint("n", m.asked+1), Decisions: []*pb.PastDecision{
+			decided(10+uint64(m.asked), &pb.Decision{Pod: fmt.Sprint("shop/new-", m.asked), Node: "n2", Score: 7, Feasible: 3}),
+		}}, nil
+	case q.GetOutcome() == pb.OutcomePreempting:
+		return &pb.ListDecisionsResponse{Newest: "n1", Decisions: []*pb.PastDecision{vip}}, nil
+	case q.GetContinueToken() == "":
+		return &pb.ListDecisionsResponse{Newest: "n1", ContinueToken: "next", Decisions: []*pb.PastDecision{vip}}, nil
+	}
+	placed := decided(8, &pb.Decision{Pod: "shop/web-1", Node: "n2", Score: 471, Feasible: 12})
+	placed.TraceId, placed.DecidedBy = "0af7651916cd43dd8448eb211c80319c", "coordinator-0"
+	return &pb.ListDecisionsResponse{Newest: "n1", Decisions: []*pb.PastDecision{placed}}, nil
+}
+
 // ListTraces answers with a trace of one pod.
 func (m *memory) ListTraces(_ context.Context, q *pb.ListTracesRequest) (*pb.ListTracesResponse, error) {
 	if q.GetName() != "" && q.GetName() != "web-1" || q.GetSlow().AsDuration() > 25*time.Millisecond {

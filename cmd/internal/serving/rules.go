@@ -16,14 +16,12 @@ func Callers(call string) Role {
 		pb.SchedulerService_Watch_FullMethodName,
 		pb.SchedulerService_ListWorkers_FullMethodName, pb.SchedulerService_ListShards_FullMethodName,
 		pb.SchedulerService_ListDevices_FullMethodName, pb.SchedulerService_ListPending_FullMethodName,
-		pb.SchedulerService_ListTraces_FullMethodName,
+		pb.SchedulerService_ListTraces_FullMethodName, pb.SchedulerService_ListDecisions_FullMethodName,
 		pb.SchedulerService_ExplainNode_FullMethodName,
 		pb.SchedulerService_Explain_FullMethodName, pb.SchedulerService_GetSummary_FullMethodName:
 		return Reader | Writer | Admin
 	case pb.SchedulerService_Apply_FullMethodName, pb.SchedulerService_Delete_FullMethodName:
 		return Writer | Admin
-	case "/console/":
-		return Reader | Writer | Admin
 	case "/metrics":
 		return Metrics | Admin
 	case "/debug/":

@@ -24,6 +24,7 @@ type Scheduler interface {
 	Shards(ctx context.Context) ([]*pb.ShardStatus, error)
 	Devices(ctx context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error)
 	Pending(ctx context.Context, req *pb.ListPendingRequest) (*pb.ListPendingResponse, error)
+	Decisions(ctx context.Context, req *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error)
 }
 
 // Config tells who this coordinator is.
@@ -238,6 +239,16 @@ func (s *Server) ListPending(ctx context.Context, req *pb.ListPendingRequest) (*
 		return nil, err
 	}
 	resp, err := t.sched.Pending(ctx, req)
+	return resp, schedulerStatus(err)
+}
+
+// ListDecisions pages through the decisions that are remembered.
+func (s *Server) ListDecisions(ctx context.Context, req *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.Decisions(ctx, req)
 	return resp, schedulerStatus(err)
 }
 

@@ -86,6 +86,10 @@ func (s *scheduler) Pending(_ context.Context, req *pb.ListPendingRequest) (*pb.
 	return &pb.ListPendingResponse{Groups: []*pb.PendingGroup{{Namespace: req.GetNamespace()}}}, s.err
 }
 
+func (s *scheduler) Decisions(_ context.Context, req *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error) {
+	return &pb.ListDecisionsResponse{Newest: req.GetAfter()}, s.err
+}
+
 func (s *scheduler) Devices(_ context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error) {
 	return &pb.ListDevicesResponse{Devices: []*pb.DeviceStatus{{Node: req.GetNodeNames()[0]}}}, s.err
 }
@@ -199,6 +203,7 @@ func (r *rig) calls(t *testing.T) map[string]error {
 	_, errs["ListShards"] = r.ListShards(ctx, &pb.ListShardsRequest{})
 	_, errs["ListTraces"] = r.ListTraces(ctx, &pb.ListTracesRequest{})
 	_, errs["ListPending"] = r.ListPending(ctx, &pb.ListPendingRequest{})
+	_, errs["ListDecisions"] = r.ListDecisions(ctx, &pb.ListDecisionsRequest{})
 	_, errs["ListDevices"] = r.ListDevices(ctx, &pb.ListDevicesRequest{NodeNames: []string{"n1"}})
 	_, errs["Explain"] = r.Explain(ctx, &pb.ExplainRequest{Namespace: "default", Name: "a"})
 	_, errs["ExplainNode"] = r.ExplainNode(ctx, &pb.ExplainNodeRequest{Name: "n1"})

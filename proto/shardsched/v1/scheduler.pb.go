@@ -1374,9 +1374,11 @@ type ExplainRequest struct {
 	// Tell the verdict of every node, as far as a message holds.
 	AllNodes bool `protobuf:"varint,5,opt,name=all_nodes,json=allNodes,proto3" json:"all_nodes,omitempty"`
 	// A kind of workload, such as Deployment: name is a workload's, and the pod of it that is worst off is explained. Empty: a pod.
-	Kind          string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Kind string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Tell the verdict of nodes whose names contain this, too; empty: of none.
+	NodeNameContains string `protobuf:"bytes,7,opt,name=node_name_contains,json=nodeNameContains,proto3" json:"node_name_contains,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ExplainRequest) Reset() {
@@ -1447,6 +1449,13 @@ func (x *ExplainRequest) GetAllNodes() bool {
 func (x *ExplainRequest) GetKind() string {
 	if x != nil {
 		return x.Kind
+	}
+	return ""
+}
+
+func (x *ExplainRequest) GetNodeNameContains() string {
+	if x != nil {
+		return x.NodeNameContains
 	}
 	return ""
 }
@@ -2034,9 +2043,19 @@ type ExplainResponse struct {
 	WorkloadPods    uint32 `protobuf:"varint,21,opt,name=workload_pods,json=workloadPods,proto3" json:"workload_pods,omitempty"`
 	WorkloadPending uint32 `protobuf:"varint,22,opt,name=workload_pending,json=workloadPending,proto3" json:"workload_pending,omitempty"`
 	// Of a pod on a node for which the leader remembers no decision: how it came there.
-	Arrival       *Arrival `protobuf:"bytes,23,opt,name=arrival,proto3" json:"arrival,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Arrival *Arrival `protobuf:"bytes,23,opt,name=arrival,proto3" json:"arrival,omitempty"`
+	// The plugins that filter nodes for the pod, in their order: what one refuses, none behind it is asked about.
+	Filters []string `protobuf:"bytes,24,rep,name=filters,proto3" json:"filters,omitempty"`
+	// The topology spread constraints of the pod, or of its profile, as they count now: the hard ones first.
+	Spread []*SpreadConstraint `protobuf:"bytes,25,rep,name=spread,proto3" json:"spread,omitempty"`
+	// The PodDisruptionBudgets that count the pod, sorted by name.
+	Budgets []*DisruptionBudget `protobuf:"bytes,26,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Of a workload its pods: those that wait first, then by node and name.
+	WorkloadMembers []*WorkloadPod `protobuf:"bytes,27,rep,name=workload_members,json=workloadMembers,proto3" json:"workload_members,omitempty"`
+	// How many more of them did not fit.
+	WorkloadMembersLeftOut uint32 `protobuf:"varint,28,opt,name=workload_members_left_out,json=workloadMembersLeftOut,proto3" json:"workload_members_left_out,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *ExplainResponse) Reset() {
@@ -2230,6 +2249,371 @@ func (x *ExplainResponse) GetArrival() *Arrival {
 	return nil
 }
 
+func (x *ExplainResponse) GetFilters() []string {
+	if x != nil {
+		return x.Filters
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetSpread() []*SpreadConstraint {
+	if x != nil {
+		return x.Spread
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetBudgets() []*DisruptionBudget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetWorkloadMembers() []*WorkloadPod {
+	if x != nil {
+		return x.WorkloadMembers
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetWorkloadMembersLeftOut() uint32 {
+	if x != nil {
+		return x.WorkloadMembersLeftOut
+	}
+	return 0
+}
+
+// SpreadConstraint is a topology spread constraint with what it counts now, without the pod itself.
+type SpreadConstraint struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	TopologyKey string                 `protobuf:"bytes,1,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	MaxSkew     uint32                 `protobuf:"varint,2,opt,name=max_skew,json=maxSkew,proto3" json:"max_skew,omitempty"`
+	// DoNotSchedule or ScheduleAnyway
+	WhenUnsatisfiable string `protobuf:"bytes,3,opt,name=when_unsatisfiable,json=whenUnsatisfiable,proto3" json:"when_unsatisfiable,omitempty"`
+	// Of a hard one: how many domains there have to be; fewer count as if one were empty.
+	MinDomains uint32 `protobuf:"varint,4,opt,name=min_domains,json=minDomains,proto3" json:"min_domains,omitempty"`
+	// Whether the pod is counted itself where it is placed.
+	SelfMatch bool `protobuf:"varint,5,opt,name=self_match,json=selfMatch,proto3" json:"self_match,omitempty"`
+	// How many domains there are, and the smallest number of pods that one has.
+	DomainsTotal uint32 `protobuf:"varint,6,opt,name=domains_total,json=domainsTotal,proto3" json:"domains_total,omitempty"`
+	Least        int64  `protobuf:"varint,7,opt,name=least,proto3" json:"least,omitempty"`
+	// The domains by name; of more than fit those of fewest pods, and one for each further number of pods with no name.
+	Domains       []*SpreadDomain `protobuf:"bytes,8,rep,name=domains,proto3" json:"domains,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpreadConstraint) Reset() {
+	*x = SpreadConstraint{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpreadConstraint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpreadConstraint) ProtoMessage() {}
+
+func (x *SpreadConstraint) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpreadConstraint.ProtoReflect.Descriptor instead.
+func (*SpreadConstraint) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *SpreadConstraint) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *SpreadConstraint) GetMaxSkew() uint32 {
+	if x != nil {
+		return x.MaxSkew
+	}
+	return 0
+}
+
+func (x *SpreadConstraint) GetWhenUnsatisfiable() string {
+	if x != nil {
+		return x.WhenUnsatisfiable
+	}
+	return ""
+}
+
+func (x *SpreadConstraint) GetMinDomains() uint32 {
+	if x != nil {
+		return x.MinDomains
+	}
+	return 0
+}
+
+func (x *SpreadConstraint) GetSelfMatch() bool {
+	if x != nil {
+		return x.SelfMatch
+	}
+	return false
+}
+
+func (x *SpreadConstraint) GetDomainsTotal() uint32 {
+	if x != nil {
+		return x.DomainsTotal
+	}
+	return 0
+}
+
+func (x *SpreadConstraint) GetLeast() int64 {
+	if x != nil {
+		return x.Least
+	}
+	return 0
+}
+
+func (x *SpreadConstraint) GetDomains() []*SpreadDomain {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+// SpreadDomain is the nodes that share a value of a topology key.
+type SpreadDomain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: several domains with as many pods each.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Of each.
+	Pods  int64  `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	Nodes uint32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// How many domains; 1 where it has a name.
+	Domains       uint32 `protobuf:"varint,4,opt,name=domains,proto3" json:"domains,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpreadDomain) Reset() {
+	*x = SpreadDomain{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpreadDomain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpreadDomain) ProtoMessage() {}
+
+func (x *SpreadDomain) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpreadDomain.ProtoReflect.Descriptor instead.
+func (*SpreadDomain) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SpreadDomain) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SpreadDomain) GetPods() int64 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *SpreadDomain) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *SpreadDomain) GetDomains() uint32 {
+	if x != nil {
+		return x.Domains
+	}
+	return 0
+}
+
+// DisruptionBudget is a PodDisruptionBudget as preemption sees it.
+type DisruptionBudget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// namespace/name
+	Budget string `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
+	// How many of its pods may leave now.
+	Allowed int32 `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// How many pods it counts, and how many of them are healthy.
+	Expected      uint32 `protobuf:"varint,3,opt,name=expected,proto3" json:"expected,omitempty"`
+	Healthy       uint32 `protobuf:"varint,4,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DisruptionBudget) Reset() {
+	*x = DisruptionBudget{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DisruptionBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DisruptionBudget) ProtoMessage() {}
+
+func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DisruptionBudget.ProtoReflect.Descriptor instead.
+func (*DisruptionBudget) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *DisruptionBudget) GetBudget() string {
+	if x != nil {
+		return x.Budget
+	}
+	return ""
+}
+
+func (x *DisruptionBudget) GetAllowed() int32 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
+func (x *DisruptionBudget) GetExpected() uint32 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+func (x *DisruptionBudget) GetHealthy() uint32 {
+	if x != nil {
+		return x.Healthy
+	}
+	return 0
+}
+
+// WorkloadPod is a pod of a workload.
+type WorkloadPod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Empty: it waits.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// Of the node (topology.kubernetes.io/zone); empty: it has none.
+	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	// Where it is in the queue; empty: it is on a node.
+	Queue         string                 `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	Created       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created,proto3" json:"created,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkloadPod) Reset() {
+	*x = WorkloadPod{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkloadPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkloadPod) ProtoMessage() {}
+
+func (x *WorkloadPod) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkloadPod.ProtoReflect.Descriptor instead.
+func (*WorkloadPod) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *WorkloadPod) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WorkloadPod) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *WorkloadPod) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *WorkloadPod) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *WorkloadPod) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
 // Arrival is how a pod came to its node, as far as that is known without the decision.
 type Arrival struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2246,7 +2630,7 @@ type Arrival struct {
 
 func (x *Arrival) Reset() {
 	*x = Arrival{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2642,7 @@ func (x *Arrival) String() string {
 func (*Arrival) ProtoMessage() {}
 
 func (x *Arrival) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2655,7 @@ func (x *Arrival) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arrival.ProtoReflect.Descriptor instead.
 func (*Arrival) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Arrival) GetTime() *timestamppb.Timestamp {
@@ -2323,7 +2707,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2719,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2732,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Cause) GetPlugin() string {
@@ -2400,13 +2784,15 @@ type ListPendingRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Pods with these labels, as kubectl's --selector; empty: all.
 	LabelSelector string `protobuf:"bytes,2,opt,name=label_selector,json=labelSelector,proto3" json:"label_selector,omitempty"`
+	// How many pods of each group to name, the oldest first; 0: none.
+	PodsOfGroup   uint32 `protobuf:"varint,3,opt,name=pods_of_group,json=podsOfGroup,proto3" json:"pods_of_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPendingRequest) Reset() {
 	*x = ListPendingRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2804,7 @@ func (x *ListPendingRequest) String() string {
 func (*ListPendingRequest) ProtoMessage() {}
 
 func (x *ListPendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2817,7 @@ func (x *ListPendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPendingRequest.ProtoReflect.Descriptor instead.
 func (*ListPendingRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListPendingRequest) GetNamespace() string {
@@ -2448,6 +2834,273 @@ func (x *ListPendingRequest) GetLabelSelector() string {
 	return ""
 }
 
+func (x *ListPendingRequest) GetPodsOfGroup() uint32 {
+	if x != nil {
+		return x.PodsOfGroup
+	}
+	return 0
+}
+
+// QueueCounts is how many pods are where.
+type QueueCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// They are tried as soon as it is their turn.
+	Active uint64 `protobuf:"varint,1,opt,name=active,proto3" json:"active,omitempty"`
+	// They wait until their backoff is over.
+	Backoff uint64 `protobuf:"varint,2,opt,name=backoff,proto3" json:"backoff,omitempty"`
+	// They wait for a change of the cluster that may help.
+	Unschedulable uint64 `protobuf:"varint,3,opt,name=unschedulable,proto3" json:"unschedulable,omitempty"`
+	// A PreEnqueue plugin holds them back.
+	Gated uint64 `protobuf:"varint,4,opt,name=gated,proto3" json:"gated,omitempty"`
+	// They are being tried.
+	InFlight uint64 `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	// They have a node, and are being bound to it.
+	Binding       uint64 `protobuf:"varint,6,opt,name=binding,proto3" json:"binding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueCounts) Reset() {
+	*x = QueueCounts{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueCounts) ProtoMessage() {}
+
+func (x *QueueCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueCounts.ProtoReflect.Descriptor instead.
+func (*QueueCounts) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *QueueCounts) GetActive() uint64 {
+	if x != nil {
+		return x.Active
+	}
+	return 0
+}
+
+func (x *QueueCounts) GetBackoff() uint64 {
+	if x != nil {
+		return x.Backoff
+	}
+	return 0
+}
+
+func (x *QueueCounts) GetUnschedulable() uint64 {
+	if x != nil {
+		return x.Unschedulable
+	}
+	return 0
+}
+
+func (x *QueueCounts) GetGated() uint64 {
+	if x != nil {
+		return x.Gated
+	}
+	return 0
+}
+
+func (x *QueueCounts) GetInFlight() uint64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *QueueCounts) GetBinding() uint64 {
+	if x != nil {
+		return x.Binding
+	}
+	return 0
+}
+
+// PendingPod is one pod that waits.
+type PendingPod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// namespace/name
+	Pod     string                 `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	Created *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created,proto3" json:"created,omitempty"`
+	// active, backoff, unschedulable, gated, in flight or binding
+	Queue    string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	Attempts uint32 `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// It is not tried before; absent: it does not back off.
+	BackoffUntil *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=backoff_until,json=backoffUntil,proto3" json:"backoff_until,omitempty"`
+	// The PreEnqueue plugin that holds it back; empty: none.
+	GatedBy string `protobuf:"bytes,6,opt,name=gated_by,json=gatedBy,proto3" json:"gated_by,omitempty"`
+	// The node that it is nominated to; empty: none.
+	Nominated     string `protobuf:"bytes,7,opt,name=nominated,proto3" json:"nominated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingPod) Reset() {
+	*x = PendingPod{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingPod) ProtoMessage() {}
+
+func (x *PendingPod) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingPod.ProtoReflect.Descriptor instead.
+func (*PendingPod) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *PendingPod) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *PendingPod) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *PendingPod) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *PendingPod) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *PendingPod) GetBackoffUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BackoffUntil
+	}
+	return nil
+}
+
+func (x *PendingPod) GetGatedBy() string {
+	if x != nil {
+		return x.GatedBy
+	}
+	return ""
+}
+
+func (x *PendingPod) GetNominated() string {
+	if x != nil {
+		return x.Nominated
+	}
+	return ""
+}
+
+// GateCount is how many pods are held back by one gate.
+type GateCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The PreEnqueue plugin.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// The name of the scheduling gate, of those that SchedulingGates waits for; empty: the plugin knows no names, or of all further gates.
+	Gate          string                 `protobuf:"bytes,2,opt,name=gate,proto3" json:"gate,omitempty"`
+	Pods          uint64                 `protobuf:"varint,3,opt,name=pods,proto3" json:"pods,omitempty"`
+	Oldest        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=oldest,proto3" json:"oldest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateCount) Reset() {
+	*x = GateCount{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateCount) ProtoMessage() {}
+
+func (x *GateCount) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateCount.ProtoReflect.Descriptor instead.
+func (*GateCount) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *GateCount) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *GateCount) GetGate() string {
+	if x != nil {
+		return x.Gate
+	}
+	return ""
+}
+
+func (x *GateCount) GetPods() uint64 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *GateCount) GetOldest() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Oldest
+	}
+	return nil
+}
+
 // PendingGroup is the pending pods of one workload that want the same.
 type PendingGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2461,14 +3114,19 @@ type PendingGroup struct {
 	// When the oldest of them was created.
 	Oldest *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=oldest,proto3" json:"oldest,omitempty"`
 	// The oldest, namespace/name.
-	Example       string `protobuf:"bytes,7,opt,name=example,proto3" json:"example,omitempty"`
+	Example string       `protobuf:"bytes,7,opt,name=example,proto3" json:"example,omitempty"`
+	Queues  *QueueCounts `protobuf:"bytes,8,opt,name=queues,proto3" json:"queues,omitempty"`
+	// Beside ListPendingResponse.age_bins.
+	Ages []uint64 `protobuf:"varint,9,rep,packed,name=ages,proto3" json:"ages,omitempty"`
+	// The oldest, as many as were asked for and there is room for.
+	OldestPods    []*PendingPod `protobuf:"bytes,10,rep,name=oldest_pods,json=oldestPods,proto3" json:"oldest_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PendingGroup) Reset() {
 	*x = PendingGroup{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +3138,7 @@ func (x *PendingGroup) String() string {
 func (*PendingGroup) ProtoMessage() {}
 
 func (x *PendingGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +3151,7 @@ func (x *PendingGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingGroup.ProtoReflect.Descriptor instead.
 func (*PendingGroup) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PendingGroup) GetCauses() []*Cause {
@@ -2545,6 +3203,27 @@ func (x *PendingGroup) GetExample() string {
 	return ""
 }
 
+func (x *PendingGroup) GetQueues() *QueueCounts {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *PendingGroup) GetAges() []uint64 {
+	if x != nil {
+		return x.Ages
+	}
+	return nil
+}
+
+func (x *PendingGroup) GetOldestPods() []*PendingPod {
+	if x != nil {
+		return x.OldestPods
+	}
+	return nil
+}
+
 // ListPendingResponse has the groups of most pods first.
 type ListPendingResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -2552,15 +3231,23 @@ type ListPendingResponse struct {
 	// All pods that were asked for, those that are left out included.
 	Pods uint64 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
 	// Pods of groups that did not fit the message.
-	PodsLeftOut   uint64 `protobuf:"varint,3,opt,name=pods_left_out,json=podsLeftOut,proto3" json:"pods_left_out,omitempty"`
-	Nodes         uint32 `protobuf:"varint,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	PodsLeftOut uint64 `protobuf:"varint,3,opt,name=pods_left_out,json=podsLeftOut,proto3" json:"pods_left_out,omitempty"`
+	Nodes       uint32 `protobuf:"varint,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// All pods by queue.
+	Queues *QueueCounts `protobuf:"bytes,5,opt,name=queues,proto3" json:"queues,omitempty"`
+	// The bins by which ages are counted, each by the age that its pods have not reached yet; older pods are in one bin more.
+	AgeBins []*durationpb.Duration `protobuf:"bytes,6,rep,name=age_bins,json=ageBins,proto3" json:"age_bins,omitempty"`
+	// How many pods of all are in each bin, the youngest first.
+	Ages []uint64 `protobuf:"varint,7,rep,packed,name=ages,proto3" json:"ages,omitempty"`
+	// Who holds back how many pods, the most first.
+	Gates         []*GateCount `protobuf:"bytes,8,rep,name=gates,proto3" json:"gates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPendingResponse) Reset() {
 	*x = ListPendingResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +3259,7 @@ func (x *ListPendingResponse) String() string {
 func (*ListPendingResponse) ProtoMessage() {}
 
 func (x *ListPendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +3272,7 @@ func (x *ListPendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPendingResponse.ProtoReflect.Descriptor instead.
 func (*ListPendingResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListPendingResponse) GetGroups() []*PendingGroup {
@@ -2616,6 +3303,34 @@ func (x *ListPendingResponse) GetNodes() uint32 {
 	return 0
 }
 
+func (x *ListPendingResponse) GetQueues() *QueueCounts {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *ListPendingResponse) GetAgeBins() []*durationpb.Duration {
+	if x != nil {
+		return x.AgeBins
+	}
+	return nil
+}
+
+func (x *ListPendingResponse) GetAges() []uint64 {
+	if x != nil {
+		return x.Ages
+	}
+	return nil
+}
+
+func (x *ListPendingResponse) GetGates() []*GateCount {
+	if x != nil {
+		return x.Gates
+	}
+	return nil
+}
+
 // ExplainNodeRequest names a node.
 type ExplainNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2626,7 +3341,7 @@ type ExplainNodeRequest struct {
 
 func (x *ExplainNodeRequest) Reset() {
 	*x = ExplainNodeRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +3353,7 @@ func (x *ExplainNodeRequest) String() string {
 func (*ExplainNodeRequest) ProtoMessage() {}
 
 func (x *ExplainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +3366,7 @@ func (x *ExplainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainNodeRequest.ProtoReflect.Descriptor instead.
 func (*ExplainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExplainNodeRequest) GetName() string {
@@ -2674,7 +3389,7 @@ type NodeAmount struct {
 
 func (x *NodeAmount) Reset() {
 	*x = NodeAmount{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +3401,7 @@ func (x *NodeAmount) String() string {
 func (*NodeAmount) ProtoMessage() {}
 
 func (x *NodeAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +3414,7 @@ func (x *NodeAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAmount.ProtoReflect.Descriptor instead.
 func (*NodeAmount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NodeAmount) GetResource() string {
@@ -2740,7 +3455,7 @@ type ExplainNodeResponse struct {
 
 func (x *ExplainNodeResponse) Reset() {
 	*x = ExplainNodeResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +3467,7 @@ func (x *ExplainNodeResponse) String() string {
 func (*ExplainNodeResponse) ProtoMessage() {}
 
 func (x *ExplainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +3480,7 @@ func (x *ExplainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainNodeResponse.ProtoReflect.Descriptor instead.
 func (*ExplainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExplainNodeResponse) GetNode() string {
@@ -2819,7 +3534,7 @@ type ListTracesRequest struct {
 
 func (x *ListTracesRequest) Reset() {
 	*x = ListTracesRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +3546,7 @@ func (x *ListTracesRequest) String() string {
 func (*ListTracesRequest) ProtoMessage() {}
 
 func (x *ListTracesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +3559,7 @@ func (x *ListTracesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTracesRequest.ProtoReflect.Descriptor instead.
 func (*ListTracesRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListTracesRequest) GetNamespace() string {
@@ -2896,7 +3611,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +3623,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +3636,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Span) GetId() string {
@@ -2992,7 +3707,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3719,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3732,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Trace) GetId() string {
@@ -3046,7 +3761,7 @@ type ListTracesResponse struct {
 
 func (x *ListTracesResponse) Reset() {
 	*x = ListTracesResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3773,7 @@ func (x *ListTracesResponse) String() string {
 func (*ListTracesResponse) ProtoMessage() {}
 
 func (x *ListTracesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3786,7 @@ func (x *ListTracesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTracesResponse.ProtoReflect.Descriptor instead.
 func (*ListTracesResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListTracesResponse) GetTraces() []*Trace {
@@ -3103,14 +3818,23 @@ type PastDecision struct {
 	// What out-of-tree plugins and extenders made of the nodes; empty: none had anything to say.
 	Reviews []*Review `protobuf:"bytes,6,rep,name=reviews,proto3" json:"reviews,omitempty"`
 	// The coordinator that decided, of an earlier term; empty: the present leader, in its term.
-	DecidedBy     string `protobuf:"bytes,7,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	DecidedBy string `protobuf:"bytes,7,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// From when the pod arrived, or its attempt before failed, to the decision.
+	Waited *durationpb.Duration `protobuf:"bytes,8,opt,name=waited,proto3" json:"waited,omitempty"`
+	// From when the attempt began to the decision.
+	Took *durationpb.Duration `protobuf:"bytes,9,opt,name=took,proto3" json:"took,omitempty"`
+	// The workload that the pod is of, such as Deployment and web; of a pod by itself, Pod and its name.
+	Kind     string `protobuf:"bytes,10,opt,name=kind,proto3" json:"kind,omitempty"`
+	Workload string `protobuf:"bytes,11,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Whom the pod pushes out; absent: nobody.
+	Preemption    *Preemption `protobuf:"bytes,12,opt,name=preemption,proto3" json:"preemption,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PastDecision) Reset() {
 	*x = PastDecision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3122,7 +3846,7 @@ func (x *PastDecision) String() string {
 func (*PastDecision) ProtoMessage() {}
 
 func (x *PastDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3135,7 +3859,7 @@ func (x *PastDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastDecision.ProtoReflect.Descriptor instead.
 func (*PastDecision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PastDecision) GetDecision() *Decision {
@@ -3187,6 +3911,428 @@ func (x *PastDecision) GetDecidedBy() string {
 	return ""
 }
 
+func (x *PastDecision) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
+func (x *PastDecision) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+func (x *PastDecision) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PastDecision) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *PastDecision) GetPreemption() *Preemption {
+	if x != nil {
+		return x.Preemption
+	}
+	return nil
+}
+
+// Preemption is whom a pod pushes out of the node that it is nominated to.
+type Preemption struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the pod that pushes out.
+	Priority int32 `protobuf:"varint,1,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Most important first, as Decision.victims.
+	Victims []*PreemptedPod `protobuf:"bytes,2,rep,name=victims,proto3" json:"victims,omitempty"`
+	// The PodDisruptionBudgets that count them, sorted by name.
+	Budgets       []*BudgetUse `protobuf:"bytes,3,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Preemption) Reset() {
+	*x = Preemption{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Preemption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Preemption) ProtoMessage() {}
+
+func (x *Preemption) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
+func (*Preemption) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *Preemption) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Preemption) GetVictims() []*PreemptedPod {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+func (x *Preemption) GetBudgets() []*BudgetUse {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+// PreemptedPod is a pod that is pushed out.
+type PreemptedPod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// namespace/name
+	Pod           string `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	Uid           string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	Priority      int32  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptedPod) Reset() {
+	*x = PreemptedPod{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptedPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptedPod) ProtoMessage() {}
+
+func (x *PreemptedPod) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptedPod.ProtoReflect.Descriptor instead.
+func (*PreemptedPod) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *PreemptedPod) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *PreemptedPod) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *PreemptedPod) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+// BudgetUse is what a preemption takes of one PodDisruptionBudget. It is violated where there are more victims than are allowed.
+type BudgetUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// namespace/name; empty: one of more budgets than are told apart, which allows nothing.
+	Budget string `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
+	// How many of its pods might leave when it was decided.
+	Allowed int32 `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// How many of the victims it counts.
+	Victims       uint32 `protobuf:"varint,3,opt,name=victims,proto3" json:"victims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetUse) Reset() {
+	*x = BudgetUse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetUse) ProtoMessage() {}
+
+func (x *BudgetUse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
+func (*BudgetUse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *BudgetUse) GetBudget() string {
+	if x != nil {
+		return x.Budget
+	}
+	return ""
+}
+
+func (x *BudgetUse) GetAllowed() int32 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
+func (x *BudgetUse) GetVictims() uint32 {
+	if x != nil {
+		return x.Victims
+	}
+	return 0
+}
+
+// ListDecisionsRequest asks for one page. What is empty leaves nothing out.
+type ListDecisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of pods of that namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of pods whose names begin so.
+	NamePrefix string `protobuf:"bytes,2,opt,name=name_prefix,json=namePrefix,proto3" json:"name_prefix,omitempty"`
+	// Of pods of a workload, as PastDecision.kind and workload; a name without a kind: of that name, whatever kind.
+	Kind     string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	Workload string `protobuf:"bytes,4,opt,name=workload,proto3" json:"workload,omitempty"`
+	// For that node: chosen, or nominated.
+	Node    string `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
+	Profile string `protobuf:"bytes,6,opt,name=profile,proto3" json:"profile,omitempty"`
+	// placed, nowhere, or preempting, which is nowhere but somebody is pushed out.
+	Outcome string `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Of attempts that took so long, or longer.
+	Slow *durationpb.Duration `protobuf:"bytes,8,opt,name=slow,proto3" json:"slow,omitempty"`
+	// ListDecisionsResponse.newest of an answer before: only what was decided since. Under another leader: all that it decided.
+	After string `protobuf:"bytes,9,opt,name=after,proto3" json:"after,omitempty"`
+	// Decisions at the most; 0: 100.
+	Limit uint32 `protobuf:"varint,10,opt,name=limit,proto3" json:"limit,omitempty"`
+	// ListDecisionsResponse.continue_token of the page before.
+	ContinueToken string `protobuf:"bytes,11,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsRequest) Reset() {
+	*x = ListDecisionsRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsRequest) ProtoMessage() {}
+
+func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ListDecisionsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetNamePrefix() string {
+	if x != nil {
+		return x.NamePrefix
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetSlow() *durationpb.Duration {
+	if x != nil {
+		return x.Slow
+	}
+	return nil
+}
+
+func (x *ListDecisionsRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListDecisionsRequest) GetContinueToken() string {
+	if x != nil {
+		return x.ContinueToken
+	}
+	return ""
+}
+
+// ListDecisionsResponse has the newest first, without what Explain tells of one pod: PastDecision.top and reviews.
+type ListDecisionsResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Decisions []*PastDecision        `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Empty on the last page.
+	ContinueToken string `protobuf:"bytes,2,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
+	// Stands for the newest decision of all, whatever was asked for.
+	Newest        string `protobuf:"bytes,3,opt,name=newest,proto3" json:"newest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsResponse) Reset() {
+	*x = ListDecisionsResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsResponse) ProtoMessage() {}
+
+func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *ListDecisionsResponse) GetDecisions() []*PastDecision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ListDecisionsResponse) GetContinueToken() string {
+	if x != nil {
+		return x.ContinueToken
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse) GetNewest() string {
+	if x != nil {
+		return x.Newest
+	}
+	return ""
+}
+
 // Review is what an out-of-tree plugin or an extender made of the nodes in one decision.
 type Review struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3204,7 +4350,7 @@ type Review struct {
 
 func (x *Review) Reset() {
 	*x = Review{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3216,7 +4362,7 @@ func (x *Review) String() string {
 func (*Review) ProtoMessage() {}
 
 func (x *Review) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3229,7 +4375,7 @@ func (x *Review) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Review.ProtoReflect.Descriptor instead.
 func (*Review) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Review) GetReviewer() string {
@@ -3274,7 +4420,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +4432,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +4445,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Refusal) GetReason() string {
@@ -3338,7 +4484,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3350,7 +4496,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3363,7 +4509,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Waits) GetPlugins() []*PluginWaits {
@@ -3399,7 +4545,7 @@ type PluginWaits struct {
 
 func (x *PluginWaits) Reset() {
 	*x = PluginWaits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +4557,7 @@ func (x *PluginWaits) String() string {
 func (*PluginWaits) ProtoMessage() {}
 
 func (x *PluginWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +4570,7 @@ func (x *PluginWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
 func (*PluginWaits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PluginWaits) GetPlugin() string {
@@ -3457,7 +4603,7 @@ type NodeVerdict struct {
 
 func (x *NodeVerdict) Reset() {
 	*x = NodeVerdict{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +4615,7 @@ func (x *NodeVerdict) String() string {
 func (*NodeVerdict) ProtoMessage() {}
 
 func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +4628,7 @@ func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
 func (*NodeVerdict) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NodeVerdict) GetNode() string {
@@ -3543,7 +4689,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +4701,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +4714,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -3668,7 +4814,7 @@ type ClaimDevices struct {
 
 func (x *ClaimDevices) Reset() {
 	*x = ClaimDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +4826,7 @@ func (x *ClaimDevices) String() string {
 func (*ClaimDevices) ProtoMessage() {}
 
 func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +4839,7 @@ func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
 func (*ClaimDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ClaimDevices) GetClaim() string {
@@ -3719,7 +4865,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3731,7 +4877,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3744,7 +4890,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{61}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -3757,7 +4903,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +4915,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +4928,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -3805,7 +4951,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3817,7 +4963,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3830,7 +4976,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -3875,7 +5021,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3887,7 +5033,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3900,7 +5046,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -3938,7 +5084,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3950,7 +5096,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3963,7 +5109,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -4004,7 +5150,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4016,7 +5162,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4029,7 +5175,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -4110,7 +5256,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4122,7 +5268,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4135,7 +5281,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -4333,7 +5479,7 @@ type Tuning struct {
 
 func (x *Tuning) Reset() {
 	*x = Tuning{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4345,7 +5491,7 @@ func (x *Tuning) String() string {
 func (*Tuning) ProtoMessage() {}
 
 func (x *Tuning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4358,7 +5504,7 @@ func (x *Tuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tuning.ProtoReflect.Descriptor instead.
 func (*Tuning) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Tuning) GetBatches() string {
@@ -4393,7 +5539,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4405,7 +5551,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4418,7 +5564,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{57}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Way) GetOwnTables() bool {
@@ -4469,7 +5615,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4481,7 +5627,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4494,7 +5640,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{58}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -4527,7 +5673,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4539,7 +5685,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4552,7 +5698,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{59}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{71}
 }
 
 // GetLeaderResponse names the leader.
@@ -4568,7 +5714,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4580,7 +5726,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4593,7 +5739,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -4625,7 +5771,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4637,7 +5783,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4650,7 +5796,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{61}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -4687,7 +5833,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4699,7 +5845,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4712,7 +5858,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{62}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -4738,7 +5884,7 @@ type NotKept struct {
 
 func (x *NotKept) Reset() {
 	*x = NotKept{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4750,7 +5896,7 @@ func (x *NotKept) String() string {
 func (*NotKept) ProtoMessage() {}
 
 func (x *NotKept) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4763,7 +5909,7 @@ func (x *NotKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotKept.ProtoReflect.Descriptor instead.
 func (*NotKept) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{63}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{75}
 }
 
 // QueueEntry is what the journal keeps of a pending pod, beside its object.
@@ -4794,7 +5940,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4806,7 +5952,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4819,7 +5965,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{64}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -4908,7 +6054,7 @@ type HistoryChunk struct {
 
 func (x *HistoryChunk) Reset() {
 	*x = HistoryChunk{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4920,7 +6066,7 @@ func (x *HistoryChunk) String() string {
 func (*HistoryChunk) ProtoMessage() {}
 
 func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4933,7 +6079,7 @@ func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryChunk.ProtoReflect.Descriptor instead.
 func (*HistoryChunk) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{65}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *HistoryChunk) GetLeader() string {
@@ -4981,7 +6127,7 @@ type Departure struct {
 
 func (x *Departure) Reset() {
 	*x = Departure{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4993,7 +6139,7 @@ func (x *Departure) String() string {
 func (*Departure) ProtoMessage() {}
 
 func (x *Departure) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5006,7 +6152,7 @@ func (x *Departure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Departure.ProtoReflect.Descriptor instead.
 func (*Departure) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{66}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Departure) GetNamespace() string {
@@ -5064,7 +6210,7 @@ type KeptTrace struct {
 
 func (x *KeptTrace) Reset() {
 	*x = KeptTrace{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5076,7 +6222,7 @@ func (x *KeptTrace) String() string {
 func (*KeptTrace) ProtoMessage() {}
 
 func (x *KeptTrace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5089,7 +6235,7 @@ func (x *KeptTrace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptTrace.ProtoReflect.Descriptor instead.
 func (*KeptTrace) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{67}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *KeptTrace) GetUid() string {
@@ -5200,7 +6346,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\tin_use_by\x18\x05 \x03(\tR\ainUseBy\"s\n" +
 	"\x13ListDevicesResponse\x125\n" +
 	"\adevices\x18\x01 \x03(\v2\x1b.shardsched.v1.DeviceStatusR\adevices\x12%\n" +
-	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\xa4\x01\n" +
+	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\xd2\x01\n" +
 	"\x0eExplainRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -5208,7 +6354,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"node_names\x18\x04 \x03(\tR\tnodeNames\x12\x1b\n" +
 	"\tall_nodes\x18\x05 \x01(\bR\ballNodes\x12\x12\n" +
-	"\x04kind\x18\x06 \x01(\tR\x04kind\"o\n" +
+	"\x04kind\x18\x06 \x01(\tR\x04kind\x12,\n" +
+	"\x12node_name_contains\x18\a \x01(\tR\x10nodeNameContains\"o\n" +
 	"\vPluginScore\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x10\n" +
 	"\x03raw\x18\x02 \x01(\x03R\x03raw\x12\x1e\n" +
@@ -5252,7 +6399,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x14\n" +
 	"\x05nodes\x18\x04 \x01(\rR\x05nodes\x12\x18\n" +
-	"\adevices\x18\x05 \x01(\x04R\adevices\"\x99\a\n" +
+	"\adevices\x18\x05 \x01(\x04R\adevices\"\xa9\t\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\bdecision\x18\x02 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12\x14\n" +
@@ -5277,7 +6424,39 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x03pod\x18\x14 \x01(\tR\x03pod\x12#\n" +
 	"\rworkload_pods\x18\x15 \x01(\rR\fworkloadPods\x12)\n" +
 	"\x10workload_pending\x18\x16 \x01(\rR\x0fworkloadPending\x120\n" +
-	"\aarrival\x18\x17 \x01(\v2\x16.shardsched.v1.ArrivalR\aarrival\"\xbe\x01\n" +
+	"\aarrival\x18\x17 \x01(\v2\x16.shardsched.v1.ArrivalR\aarrival\x12\x18\n" +
+	"\afilters\x18\x18 \x03(\tR\afilters\x127\n" +
+	"\x06spread\x18\x19 \x03(\v2\x1f.shardsched.v1.SpreadConstraintR\x06spread\x129\n" +
+	"\abudgets\x18\x1a \x03(\v2\x1f.shardsched.v1.DisruptionBudgetR\abudgets\x12E\n" +
+	"\x10workload_members\x18\x1b \x03(\v2\x1a.shardsched.v1.WorkloadPodR\x0fworkloadMembers\x129\n" +
+	"\x19workload_members_left_out\x18\x1c \x01(\rR\x16workloadMembersLeftOut\"\xb1\x02\n" +
+	"\x10SpreadConstraint\x12!\n" +
+	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12\x19\n" +
+	"\bmax_skew\x18\x02 \x01(\rR\amaxSkew\x12-\n" +
+	"\x12when_unsatisfiable\x18\x03 \x01(\tR\x11whenUnsatisfiable\x12\x1f\n" +
+	"\vmin_domains\x18\x04 \x01(\rR\n" +
+	"minDomains\x12\x1d\n" +
+	"\n" +
+	"self_match\x18\x05 \x01(\bR\tselfMatch\x12#\n" +
+	"\rdomains_total\x18\x06 \x01(\rR\fdomainsTotal\x12\x14\n" +
+	"\x05least\x18\a \x01(\x03R\x05least\x125\n" +
+	"\adomains\x18\b \x03(\v2\x1b.shardsched.v1.SpreadDomainR\adomains\"f\n" +
+	"\fSpreadDomain\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04pods\x18\x02 \x01(\x03R\x04pods\x12\x14\n" +
+	"\x05nodes\x18\x03 \x01(\rR\x05nodes\x12\x18\n" +
+	"\adomains\x18\x04 \x01(\rR\adomains\"z\n" +
+	"\x10DisruptionBudget\x12\x16\n" +
+	"\x06budget\x18\x01 \x01(\tR\x06budget\x12\x18\n" +
+	"\aallowed\x18\x02 \x01(\x05R\aallowed\x12\x1a\n" +
+	"\bexpected\x18\x03 \x01(\rR\bexpected\x12\x18\n" +
+	"\ahealthy\x18\x04 \x01(\rR\ahealthy\"\x95\x01\n" +
+	"\vWorkloadPod\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\tR\x05queue\x124\n" +
+	"\acreated\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\"\xbe\x01\n" +
 	"\aArrival\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1d\n" +
 	"\n" +
@@ -5292,10 +6471,32 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x05nodes\x18\x05 \x01(\rR\x05nodes\x12\x1e\n" +
 	"\n" +
 	"preemption\x18\x06 \x01(\tR\n" +
-	"preemption\"Y\n" +
+	"preemption\"}\n" +
 	"\x12ListPendingRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12%\n" +
-	"\x0elabel_selector\x18\x02 \x01(\tR\rlabelSelector\"\xe4\x01\n" +
+	"\x0elabel_selector\x18\x02 \x01(\tR\rlabelSelector\x12\"\n" +
+	"\rpods_of_group\x18\x03 \x01(\rR\vpodsOfGroup\"\xb2\x01\n" +
+	"\vQueueCounts\x12\x16\n" +
+	"\x06active\x18\x01 \x01(\x04R\x06active\x12\x18\n" +
+	"\abackoff\x18\x02 \x01(\x04R\abackoff\x12$\n" +
+	"\runschedulable\x18\x03 \x01(\x04R\runschedulable\x12\x14\n" +
+	"\x05gated\x18\x04 \x01(\x04R\x05gated\x12\x1b\n" +
+	"\tin_flight\x18\x05 \x01(\x04R\binFlight\x12\x18\n" +
+	"\abinding\x18\x06 \x01(\x04R\abinding\"\x80\x02\n" +
+	"\n" +
+	"PendingPod\x12\x10\n" +
+	"\x03pod\x18\x01 \x01(\tR\x03pod\x124\n" +
+	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x14\n" +
+	"\x05queue\x18\x03 \x01(\tR\x05queue\x12\x1a\n" +
+	"\battempts\x18\x04 \x01(\rR\battempts\x12?\n" +
+	"\rbackoff_until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fbackoffUntil\x12\x19\n" +
+	"\bgated_by\x18\x06 \x01(\tR\agatedBy\x12\x1c\n" +
+	"\tnominated\x18\a \x01(\tR\tnominated\"\x7f\n" +
+	"\tGateCount\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x12\n" +
+	"\x04gate\x18\x02 \x01(\tR\x04gate\x12\x12\n" +
+	"\x04pods\x18\x03 \x01(\x04R\x04pods\x122\n" +
+	"\x06oldest\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\"\xe8\x02\n" +
 	"\fPendingGroup\x12,\n" +
 	"\x06causes\x18\x01 \x03(\v2\x14.shardsched.v1.CauseR\x06causes\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
@@ -5303,12 +6504,21 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
 	"\x04pods\x18\x05 \x01(\x04R\x04pods\x122\n" +
 	"\x06oldest\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\x12\x18\n" +
-	"\aexample\x18\a \x01(\tR\aexample\"\x98\x01\n" +
+	"\aexample\x18\a \x01(\tR\aexample\x122\n" +
+	"\x06queues\x18\b \x01(\v2\x1a.shardsched.v1.QueueCountsR\x06queues\x12\x12\n" +
+	"\x04ages\x18\t \x03(\x04R\x04ages\x12:\n" +
+	"\voldest_pods\x18\n" +
+	" \x03(\v2\x19.shardsched.v1.PendingPodR\n" +
+	"oldestPods\"\xc6\x02\n" +
 	"\x13ListPendingResponse\x123\n" +
 	"\x06groups\x18\x01 \x03(\v2\x1b.shardsched.v1.PendingGroupR\x06groups\x12\x12\n" +
 	"\x04pods\x18\x02 \x01(\x04R\x04pods\x12\"\n" +
 	"\rpods_left_out\x18\x03 \x01(\x04R\vpodsLeftOut\x12\x14\n" +
-	"\x05nodes\x18\x04 \x01(\rR\x05nodes\"(\n" +
+	"\x05nodes\x18\x04 \x01(\rR\x05nodes\x122\n" +
+	"\x06queues\x18\x05 \x01(\v2\x1a.shardsched.v1.QueueCountsR\x06queues\x124\n" +
+	"\bage_bins\x18\x06 \x03(\v2\x19.google.protobuf.DurationR\aageBins\x12\x12\n" +
+	"\x04ages\x18\a \x03(\x04R\x04ages\x12.\n" +
+	"\x05gates\x18\b \x03(\v2\x18.shardsched.v1.GateCountR\x05gates\"(\n" +
 	"\x12ExplainNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"h\n" +
 	"\n" +
@@ -5343,7 +6553,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x05spans\x18\x02 \x03(\v2\x13.shardsched.v1.SpanR\x05spans\"V\n" +
 	"\x12ListTracesResponse\x12,\n" +
 	"\x06traces\x18\x01 \x03(\v2\x14.shardsched.v1.TraceR\x06traces\x12\x12\n" +
-	"\x04note\x18\x02 \x01(\tR\x04note\"\xa5\x02\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\"\xf2\x03\n" +
 	"\fPastDecision\x123\n" +
 	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
@@ -5352,7 +6562,46 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12/\n" +
 	"\areviews\x18\x06 \x03(\v2\x15.shardsched.v1.ReviewR\areviews\x12\x1d\n" +
 	"\n" +
-	"decided_by\x18\a \x01(\tR\tdecidedBy\"\x98\x01\n" +
+	"decided_by\x18\a \x01(\tR\tdecidedBy\x121\n" +
+	"\x06waited\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12-\n" +
+	"\x04took\x18\t \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x12\n" +
+	"\x04kind\x18\n" +
+	" \x01(\tR\x04kind\x12\x1a\n" +
+	"\bworkload\x18\v \x01(\tR\bworkload\x129\n" +
+	"\n" +
+	"preemption\x18\f \x01(\v2\x19.shardsched.v1.PreemptionR\n" +
+	"preemption\"\x93\x01\n" +
+	"\n" +
+	"Preemption\x12\x1a\n" +
+	"\bpriority\x18\x01 \x01(\x05R\bpriority\x125\n" +
+	"\avictims\x18\x02 \x03(\v2\x1b.shardsched.v1.PreemptedPodR\avictims\x122\n" +
+	"\abudgets\x18\x03 \x03(\v2\x18.shardsched.v1.BudgetUseR\abudgets\"N\n" +
+	"\fPreemptedPod\x12\x10\n" +
+	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x10\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x05R\bpriority\"W\n" +
+	"\tBudgetUse\x12\x16\n" +
+	"\x06budget\x18\x01 \x01(\tR\x06budget\x12\x18\n" +
+	"\aallowed\x18\x02 \x01(\x05R\aallowed\x12\x18\n" +
+	"\avictims\x18\x03 \x01(\rR\avictims\"\xcf\x02\n" +
+	"\x14ListDecisionsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1f\n" +
+	"\vname_prefix\x18\x02 \x01(\tR\n" +
+	"namePrefix\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x1a\n" +
+	"\bworkload\x18\x04 \x01(\tR\bworkload\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\x12\x18\n" +
+	"\aprofile\x18\x06 \x01(\tR\aprofile\x12\x18\n" +
+	"\aoutcome\x18\a \x01(\tR\aoutcome\x12-\n" +
+	"\x04slow\x18\b \x01(\v2\x19.google.protobuf.DurationR\x04slow\x12\x14\n" +
+	"\x05after\x18\t \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\n" +
+	" \x01(\rR\x05limit\x12%\n" +
+	"\x0econtinue_token\x18\v \x01(\tR\rcontinueToken\"\x91\x01\n" +
+	"\x15ListDecisionsResponse\x129\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x1b.shardsched.v1.PastDecisionR\tdecisions\x12%\n" +
+	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\x12\x16\n" +
+	"\x06newest\x18\x03 \x01(\tR\x06newest\"\x98\x01\n" +
 	"\x06Review\x12\x1a\n" +
 	"\breviewer\x18\x01 \x01(\tR\breviewer\x12\x19\n" +
 	"\x05score\x18\x02 \x01(\x03H\x00R\x05score\x88\x01\x01\x122\n" +
@@ -5510,7 +6759,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x1cWATCH_EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCH_EVENT_TYPE_ADDED\x10\x01\x12\x1d\n" +
 	"\x19WATCH_EVENT_TYPE_MODIFIED\x10\x02\x12\x1c\n" +
-	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\xa4\b\n" +
+	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\x80\t\n" +
 	"\x10SchedulerService\x12B\n" +
 	"\x05Apply\x12\x1b.shardsched.v1.ApplyRequest\x1a\x1c.shardsched.v1.ApplyResponse\x12E\n" +
 	"\x06Delete\x12\x1c.shardsched.v1.DeleteRequest\x1a\x1d.shardsched.v1.DeleteResponse\x12T\n" +
@@ -5522,7 +6771,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\vListDevices\x12!.shardsched.v1.ListDevicesRequest\x1a\".shardsched.v1.ListDevicesResponse\x12H\n" +
 	"\aExplain\x12\x1d.shardsched.v1.ExplainRequest\x1a\x1e.shardsched.v1.ExplainResponse\x12T\n" +
 	"\vExplainNode\x12!.shardsched.v1.ExplainNodeRequest\x1a\".shardsched.v1.ExplainNodeResponse\x12T\n" +
-	"\vListPending\x12!.shardsched.v1.ListPendingRequest\x1a\".shardsched.v1.ListPendingResponse\x12Q\n" +
+	"\vListPending\x12!.shardsched.v1.ListPendingRequest\x1a\".shardsched.v1.ListPendingResponse\x12Z\n" +
+	"\rListDecisions\x12#.shardsched.v1.ListDecisionsRequest\x1a$.shardsched.v1.ListDecisionsResponse\x12Q\n" +
 	"\n" +
 	"ListTraces\x12 .shardsched.v1.ListTracesRequest\x1a!.shardsched.v1.ListTracesResponse\x12Q\n" +
 	"\n" +
@@ -5542,7 +6792,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -5575,156 +6825,190 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*MissedDevice)(nil),          // 28: shardsched.v1.MissedDevice
 	(*ShortageCount)(nil),         // 29: shardsched.v1.ShortageCount
 	(*ExplainResponse)(nil),       // 30: shardsched.v1.ExplainResponse
-	(*Arrival)(nil),               // 31: shardsched.v1.Arrival
-	(*Cause)(nil),                 // 32: shardsched.v1.Cause
-	(*ListPendingRequest)(nil),    // 33: shardsched.v1.ListPendingRequest
-	(*PendingGroup)(nil),          // 34: shardsched.v1.PendingGroup
-	(*ListPendingResponse)(nil),   // 35: shardsched.v1.ListPendingResponse
-	(*ExplainNodeRequest)(nil),    // 36: shardsched.v1.ExplainNodeRequest
-	(*NodeAmount)(nil),            // 37: shardsched.v1.NodeAmount
-	(*ExplainNodeResponse)(nil),   // 38: shardsched.v1.ExplainNodeResponse
-	(*ListTracesRequest)(nil),     // 39: shardsched.v1.ListTracesRequest
-	(*Span)(nil),                  // 40: shardsched.v1.Span
-	(*Trace)(nil),                 // 41: shardsched.v1.Trace
-	(*ListTracesResponse)(nil),    // 42: shardsched.v1.ListTracesResponse
-	(*PastDecision)(nil),          // 43: shardsched.v1.PastDecision
-	(*Review)(nil),                // 44: shardsched.v1.Review
-	(*Refusal)(nil),               // 45: shardsched.v1.Refusal
-	(*Waits)(nil),                 // 46: shardsched.v1.Waits
-	(*PluginWaits)(nil),           // 47: shardsched.v1.PluginWaits
-	(*NodeVerdict)(nil),           // 48: shardsched.v1.NodeVerdict
-	(*Decision)(nil),              // 49: shardsched.v1.Decision
-	(*ClaimDevices)(nil),          // 50: shardsched.v1.ClaimDevices
-	(*GetSummaryRequest)(nil),     // 51: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 52: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 53: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 54: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 55: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 56: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 57: shardsched.v1.Summary
-	(*Tuning)(nil),                // 58: shardsched.v1.Tuning
-	(*Way)(nil),                   // 59: shardsched.v1.Way
-	(*DriverDevices)(nil),         // 60: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),      // 61: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 62: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 63: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 64: shardsched.v1.NotLeader
-	(*NotKept)(nil),               // 65: shardsched.v1.NotKept
-	(*QueueEntry)(nil),            // 66: shardsched.v1.QueueEntry
-	(*HistoryChunk)(nil),          // 67: shardsched.v1.HistoryChunk
-	(*Departure)(nil),             // 68: shardsched.v1.Departure
-	(*KeptTrace)(nil),             // 69: shardsched.v1.KeptTrace
-	(*durationpb.Duration)(nil),   // 70: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 71: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 72: shardsched.v1.ReasonCount
+	(*SpreadConstraint)(nil),      // 31: shardsched.v1.SpreadConstraint
+	(*SpreadDomain)(nil),          // 32: shardsched.v1.SpreadDomain
+	(*DisruptionBudget)(nil),      // 33: shardsched.v1.DisruptionBudget
+	(*WorkloadPod)(nil),           // 34: shardsched.v1.WorkloadPod
+	(*Arrival)(nil),               // 35: shardsched.v1.Arrival
+	(*Cause)(nil),                 // 36: shardsched.v1.Cause
+	(*ListPendingRequest)(nil),    // 37: shardsched.v1.ListPendingRequest
+	(*QueueCounts)(nil),           // 38: shardsched.v1.QueueCounts
+	(*PendingPod)(nil),            // 39: shardsched.v1.PendingPod
+	(*GateCount)(nil),             // 40: shardsched.v1.GateCount
+	(*PendingGroup)(nil),          // 41: shardsched.v1.PendingGroup
+	(*ListPendingResponse)(nil),   // 42: shardsched.v1.ListPendingResponse
+	(*ExplainNodeRequest)(nil),    // 43: shardsched.v1.ExplainNodeRequest
+	(*NodeAmount)(nil),            // 44: shardsched.v1.NodeAmount
+	(*ExplainNodeResponse)(nil),   // 45: shardsched.v1.ExplainNodeResponse
+	(*ListTracesRequest)(nil),     // 46: shardsched.v1.ListTracesRequest
+	(*Span)(nil),                  // 47: shardsched.v1.Span
+	(*Trace)(nil),                 // 48: shardsched.v1.Trace
+	(*ListTracesResponse)(nil),    // 49: shardsched.v1.ListTracesResponse
+	(*PastDecision)(nil),          // 50: shardsched.v1.PastDecision
+	(*Preemption)(nil),            // 51: shardsched.v1.Preemption
+	(*PreemptedPod)(nil),          // 52: shardsched.v1.PreemptedPod
+	(*BudgetUse)(nil),             // 53: shardsched.v1.BudgetUse
+	(*ListDecisionsRequest)(nil),  // 54: shardsched.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 55: shardsched.v1.ListDecisionsResponse
+	(*Review)(nil),                // 56: shardsched.v1.Review
+	(*Refusal)(nil),               // 57: shardsched.v1.Refusal
+	(*Waits)(nil),                 // 58: shardsched.v1.Waits
+	(*PluginWaits)(nil),           // 59: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),           // 60: shardsched.v1.NodeVerdict
+	(*Decision)(nil),              // 61: shardsched.v1.Decision
+	(*ClaimDevices)(nil),          // 62: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),     // 63: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 64: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),             // 65: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),         // 66: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),         // 67: shardsched.v1.PendingReason
+	(*Utilisation)(nil),           // 68: shardsched.v1.Utilisation
+	(*Summary)(nil),               // 69: shardsched.v1.Summary
+	(*Tuning)(nil),                // 70: shardsched.v1.Tuning
+	(*Way)(nil),                   // 71: shardsched.v1.Way
+	(*DriverDevices)(nil),         // 72: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),      // 73: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 74: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 75: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 76: shardsched.v1.NotLeader
+	(*NotKept)(nil),               // 77: shardsched.v1.NotKept
+	(*QueueEntry)(nil),            // 78: shardsched.v1.QueueEntry
+	(*HistoryChunk)(nil),          // 79: shardsched.v1.HistoryChunk
+	(*Departure)(nil),             // 80: shardsched.v1.Departure
+	(*KeptTrace)(nil),             // 81: shardsched.v1.KeptTrace
+	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 83: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 84: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
-	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
-	3,  // 1: shardsched.v1.ApplyRequest.objects:type_name -> shardsched.v1.Object
-	0,  // 2: shardsched.v1.ApplyResponse.outcomes:type_name -> shardsched.v1.ApplyOutcome
-	2,  // 3: shardsched.v1.DeleteRequest.refs:type_name -> shardsched.v1.ObjectRef
-	3,  // 4: shardsched.v1.ListObjectsResponse.objects:type_name -> shardsched.v1.Object
-	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
-	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
-	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	70, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	71, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
-	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
-	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
-	20, // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
-	23, // 13: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
-	26, // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
-	27, // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
-	28, // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
-	49, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
-	24, // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	72, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
-	25, // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	43, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	46, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	48, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
-	29, // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
-	32, // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	71, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
-	31, // 27: shardsched.v1.ExplainResponse.arrival:type_name -> shardsched.v1.Arrival
-	71, // 28: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
-	71, // 29: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
-	32, // 30: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	71, // 31: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
-	34, // 32: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
-	37, // 33: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
-	70, // 34: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
-	71, // 35: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
-	70, // 36: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
-	40, // 37: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
-	41, // 38: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
-	49, // 39: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	71, // 40: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
-	24, // 41: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	44, // 42: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
-	45, // 43: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
-	47, // 44: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	71, // 45: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	71, // 46: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	24, // 47: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	25, // 48: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	50, // 49: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	57, // 50: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	70, // 51: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	70, // 52: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	70, // 53: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	53, // 54: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	70, // 55: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	70, // 56: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	53, // 57: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	55, // 58: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	54, // 59: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 60: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	56, // 61: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	60, // 62: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	58, // 63: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
-	59, // 64: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	70, // 65: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
-	63, // 66: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	63, // 67: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	71, // 68: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	71, // 69: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	71, // 70: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	43, // 71: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
-	68, // 72: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
-	69, // 73: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
-	71, // 74: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
-	4,  // 75: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 76: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 77: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 78: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 79: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 80: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 81: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	22, // 82: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	36, // 83: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
-	33, // 84: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
-	39, // 85: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
-	51, // 86: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	61, // 87: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 88: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 89: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 90: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 91: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 92: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 93: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	21, // 94: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	30, // 95: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	38, // 96: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
-	35, // 97: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
-	42, // 98: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
-	52, // 99: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	62, // 100: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	88, // [88:101] is the sub-list for method output_type
-	75, // [75:88] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	2,   // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
+	3,   // 1: shardsched.v1.ApplyRequest.objects:type_name -> shardsched.v1.Object
+	0,   // 2: shardsched.v1.ApplyResponse.outcomes:type_name -> shardsched.v1.ApplyOutcome
+	2,   // 3: shardsched.v1.DeleteRequest.refs:type_name -> shardsched.v1.ObjectRef
+	3,   // 4: shardsched.v1.ListObjectsResponse.objects:type_name -> shardsched.v1.Object
+	1,   // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
+	3,   // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
+	11,  // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
+	82,  // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	83,  // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	14,  // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
+	17,  // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
+	20,  // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
+	23,  // 13: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
+	26,  // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
+	27,  // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
+	28,  // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
+	61,  // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	24,  // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
+	84,  // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	25,  // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
+	50,  // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	58,  // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	60,  // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	29,  // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
+	36,  // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
+	83,  // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	35,  // 27: shardsched.v1.ExplainResponse.arrival:type_name -> shardsched.v1.Arrival
+	31,  // 28: shardsched.v1.ExplainResponse.spread:type_name -> shardsched.v1.SpreadConstraint
+	33,  // 29: shardsched.v1.ExplainResponse.budgets:type_name -> shardsched.v1.DisruptionBudget
+	34,  // 30: shardsched.v1.ExplainResponse.workload_members:type_name -> shardsched.v1.WorkloadPod
+	32,  // 31: shardsched.v1.SpreadConstraint.domains:type_name -> shardsched.v1.SpreadDomain
+	83,  // 32: shardsched.v1.WorkloadPod.created:type_name -> google.protobuf.Timestamp
+	83,  // 33: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
+	83,  // 34: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
+	83,  // 35: shardsched.v1.PendingPod.created:type_name -> google.protobuf.Timestamp
+	83,  // 36: shardsched.v1.PendingPod.backoff_until:type_name -> google.protobuf.Timestamp
+	83,  // 37: shardsched.v1.GateCount.oldest:type_name -> google.protobuf.Timestamp
+	36,  // 38: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
+	83,  // 39: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	38,  // 40: shardsched.v1.PendingGroup.queues:type_name -> shardsched.v1.QueueCounts
+	39,  // 41: shardsched.v1.PendingGroup.oldest_pods:type_name -> shardsched.v1.PendingPod
+	41,  // 42: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
+	38,  // 43: shardsched.v1.ListPendingResponse.queues:type_name -> shardsched.v1.QueueCounts
+	82,  // 44: shardsched.v1.ListPendingResponse.age_bins:type_name -> google.protobuf.Duration
+	40,  // 45: shardsched.v1.ListPendingResponse.gates:type_name -> shardsched.v1.GateCount
+	44,  // 46: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
+	82,  // 47: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
+	83,  // 48: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
+	82,  // 49: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
+	47,  // 50: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
+	48,  // 51: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
+	61,  // 52: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	83,  // 53: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	24,  // 54: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	56,  // 55: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
+	82,  // 56: shardsched.v1.PastDecision.waited:type_name -> google.protobuf.Duration
+	82,  // 57: shardsched.v1.PastDecision.took:type_name -> google.protobuf.Duration
+	51,  // 58: shardsched.v1.PastDecision.preemption:type_name -> shardsched.v1.Preemption
+	52,  // 59: shardsched.v1.Preemption.victims:type_name -> shardsched.v1.PreemptedPod
+	53,  // 60: shardsched.v1.Preemption.budgets:type_name -> shardsched.v1.BudgetUse
+	82,  // 61: shardsched.v1.ListDecisionsRequest.slow:type_name -> google.protobuf.Duration
+	50,  // 62: shardsched.v1.ListDecisionsResponse.decisions:type_name -> shardsched.v1.PastDecision
+	57,  // 63: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
+	59,  // 64: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	83,  // 65: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	83,  // 66: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	24,  // 67: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	25,  // 68: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	62,  // 69: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	69,  // 70: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	82,  // 71: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	82,  // 72: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	82,  // 73: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	65,  // 74: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	82,  // 75: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	82,  // 76: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	65,  // 77: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	67,  // 78: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	66,  // 79: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14,  // 80: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	68,  // 81: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	72,  // 82: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	70,  // 83: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
+	71,  // 84: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
+	82,  // 85: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	75,  // 86: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	75,  // 87: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	83,  // 88: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	83,  // 89: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	83,  // 90: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	50,  // 91: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
+	80,  // 92: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
+	81,  // 93: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
+	83,  // 94: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
+	4,   // 95: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,   // 96: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,   // 97: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10,  // 98: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13,  // 99: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16,  // 100: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19,  // 101: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	22,  // 102: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	43,  // 103: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
+	37,  // 104: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	54,  // 105: shardsched.v1.SchedulerService.ListDecisions:input_type -> shardsched.v1.ListDecisionsRequest
+	46,  // 106: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
+	63,  // 107: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	73,  // 108: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,   // 109: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,   // 110: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,   // 111: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12,  // 112: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15,  // 113: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18,  // 114: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	21,  // 115: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	30,  // 116: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	45,  // 117: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
+	42,  // 118: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	55,  // 119: shardsched.v1.SchedulerService.ListDecisions:output_type -> shardsched.v1.ListDecisionsResponse
+	49,  // 120: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
+	64,  // 121: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	74,  // 122: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	109, // [109:123] is the sub-list for method output_type
+	95,  // [95:109] is the sub-list for method input_type
+	95,  // [95:95] is the sub-list for extension type_name
+	95,  // [95:95] is the sub-list for extension extendee
+	0,   // [0:95] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -5733,14 +7017,14 @@ func file_shardsched_v1_scheduler_proto_init() {
 		return
 	}
 	file_shardsched_v1_query_proto_init()
-	file_shardsched_v1_scheduler_proto_msgTypes[42].OneofWrappers = []any{}
+	file_shardsched_v1_scheduler_proto_msgTypes[54].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   68,
+			NumMessages:   80,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

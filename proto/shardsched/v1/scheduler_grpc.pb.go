@@ -21,19 +21,20 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SchedulerService_Apply_FullMethodName       = "/shardsched.v1.SchedulerService/Apply"
-	SchedulerService_Delete_FullMethodName      = "/shardsched.v1.SchedulerService/Delete"
-	SchedulerService_ListObjects_FullMethodName = "/shardsched.v1.SchedulerService/ListObjects"
-	SchedulerService_Watch_FullMethodName       = "/shardsched.v1.SchedulerService/Watch"
-	SchedulerService_ListWorkers_FullMethodName = "/shardsched.v1.SchedulerService/ListWorkers"
-	SchedulerService_ListShards_FullMethodName  = "/shardsched.v1.SchedulerService/ListShards"
-	SchedulerService_ListDevices_FullMethodName = "/shardsched.v1.SchedulerService/ListDevices"
-	SchedulerService_Explain_FullMethodName     = "/shardsched.v1.SchedulerService/Explain"
-	SchedulerService_ExplainNode_FullMethodName = "/shardsched.v1.SchedulerService/ExplainNode"
-	SchedulerService_ListPending_FullMethodName = "/shardsched.v1.SchedulerService/ListPending"
-	SchedulerService_ListTraces_FullMethodName  = "/shardsched.v1.SchedulerService/ListTraces"
-	SchedulerService_GetSummary_FullMethodName  = "/shardsched.v1.SchedulerService/GetSummary"
-	SchedulerService_GetLeader_FullMethodName   = "/shardsched.v1.SchedulerService/GetLeader"
+	SchedulerService_Apply_FullMethodName         = "/shardsched.v1.SchedulerService/Apply"
+	SchedulerService_Delete_FullMethodName        = "/shardsched.v1.SchedulerService/Delete"
+	SchedulerService_ListObjects_FullMethodName   = "/shardsched.v1.SchedulerService/ListObjects"
+	SchedulerService_Watch_FullMethodName         = "/shardsched.v1.SchedulerService/Watch"
+	SchedulerService_ListWorkers_FullMethodName   = "/shardsched.v1.SchedulerService/ListWorkers"
+	SchedulerService_ListShards_FullMethodName    = "/shardsched.v1.SchedulerService/ListShards"
+	SchedulerService_ListDevices_FullMethodName   = "/shardsched.v1.SchedulerService/ListDevices"
+	SchedulerService_Explain_FullMethodName       = "/shardsched.v1.SchedulerService/Explain"
+	SchedulerService_ExplainNode_FullMethodName   = "/shardsched.v1.SchedulerService/ExplainNode"
+	SchedulerService_ListPending_FullMethodName   = "/shardsched.v1.SchedulerService/ListPending"
+	SchedulerService_ListDecisions_FullMethodName = "/shardsched.v1.SchedulerService/ListDecisions"
+	SchedulerService_ListTraces_FullMethodName    = "/shardsched.v1.SchedulerService/ListTraces"
+	SchedulerService_GetSummary_FullMethodName    = "/shardsched.v1.SchedulerService/GetSummary"
+	SchedulerService_GetLeader_FullMethodName     = "/shardsched.v1.SchedulerService/GetLeader"
 )
 
 // SchedulerServiceClient is the client API for SchedulerService service.
@@ -64,6 +65,8 @@ type SchedulerServiceClient interface {
 	ExplainNode(ctx context.Context, in *ExplainNodeRequest, opts ...grpc.CallOption) (*ExplainNodeResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error)
+	// ListDecisions pages through the decisions that the leader remembers, the newest first.
+	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
 	// ListTraces tells the last attempts whose traces the leader has kept.
 	ListTraces(ctx context.Context, in *ListTracesRequest, opts ...grpc.CallOption) (*ListTracesResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
@@ -189,6 +192,16 @@ func (c *schedulerServiceClient) ListPending(ctx context.Context, in *ListPendin
 	return out, nil
 }
 
+func (c *schedulerServiceClient) ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDecisionsResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListDecisions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) ListTraces(ctx context.Context, in *ListTracesRequest, opts ...grpc.CallOption) (*ListTracesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListTracesResponse)
@@ -247,6 +260,8 @@ type SchedulerServiceServer interface {
 	ExplainNode(context.Context, *ExplainNodeRequest) (*ExplainNodeResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error)
+	// ListDecisions pages through the decisions that the leader remembers, the newest first.
+	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
 	// ListTraces tells the last attempts whose traces the leader has kept.
 	ListTraces(context.Context, *ListTracesRequest) (*ListTracesResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
@@ -292,6 +307,9 @@ func (UnimplementedSchedulerServiceServer) ExplainNode(context.Context, *Explain
 }
 func (UnimplementedSchedulerServiceServer) ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListPending not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDecisions not implemented")
 }
 func (UnimplementedSchedulerServiceServer) ListTraces(context.Context, *ListTracesRequest) (*ListTracesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTraces not implemented")
@@ -496,6 +514,24 @@ func _SchedulerService_ListPending_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_ListDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDecisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListDecisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListDecisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListDecisions(ctx, req.(*ListDecisionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_ListTraces_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListTracesRequest)
 	if err := dec(in); err != nil {
@@ -592,6 +628,10 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListPending",
 			Handler:    _SchedulerService_ListPending_Handler,
+		},
+		{
+			MethodName: "ListDecisions",
+			Handler:    _SchedulerService_ListDecisions_Handler,
 		},
 		{
 			MethodName: "ListTraces",

@@ -2,6 +2,7 @@ package shardschedv1
 
 import (
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -208,7 +209,8 @@ func validMessages() []message {
 		&ListObjectsRequest{Kind: "Pod", Namespace: "d", Limit: 500},
 		&WatchRequest{Kind: "Node", AfterRevision: 4},
 		&ExplainRequest{Namespace: "d", Name: "a", Top: 5, NodeNames: []string{"n1"}, AllNodes: true},
-		&ListPendingRequest{Namespace: "d", LabelSelector: "app=web"},
+		&ListPendingRequest{Namespace: "d", LabelSelector: "app=web", PodsOfGroup: 10},
+		&ListDecisionsRequest{Namespace: "d", NamePrefix: "a", Kind: "Job", Workload: "a", Node: "n1", Outcome: "placed", Slow: durationpb.New(1), Limit: 5},
 		&ListDevicesRequest{NodeNames: []string{"n1"}, ContinueToken: "t"}, &ListWorkersRequest{}, &ListShardsRequest{}, &GetSummaryRequest{}, &GetLeaderRequest{},
 		&WorkerRegistration{Id: "w1", Address: "127.0.0.1:7000", Cores: 2, Version: "v1"},
 		&LeaderRecord{Id: "l1", Address: "[::1]:7000"},

@@ -3,6 +3,7 @@ package shardschedv1
 import (
 	"strings"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -137,6 +138,9 @@ func (x *ExplainRequest) Validate() error {
 	if err := nodeNames(x.GetNodeNames()); err != nil {
 		return err
 	}
+	if err := optionalPath("node_name_contains", x.GetNodeNameContains()); err != nil {
+		return err
+	}
 	return within("top", int64(x.GetTop()), 0, maxTop)
 }
 
@@ -151,8 +155,8 @@ func (x *ListTracesRequest) Validate() error {
 	if err := optionalPath("name", x.GetName()); err != nil {
 		return err
 	}
-	if slow := x.GetSlow(); slow != nil && (slow.CheckValid() != nil || slow.AsDuration() < 0) {
-		return wrong("slow", "expected a time of 0 or more, got %v", slow)
+	if err := notNegative("slow", x.GetSlow()); err != nil {
+		return err
 	}
 	return within("limit", int64(x.GetLimit()), 0, maxPageSize)
 }
@@ -162,7 +166,55 @@ func (x *ListPendingRequest) Validate() error {
 	if err := optionalPath("namespace", x.GetNamespace()); err != nil {
 		return err
 	}
-	return text("label_selector", x.GetLabelSelector(), maxText)
+	if err := text("label_selector", x.GetLabelSelector(), maxText); err != nil {
+		return err
+	}
+	return within("pods_of_group", int64(x.GetPodsOfGroup()), 0, maxTop)
+}
+
+// Outcomes are what a decision can be asked for by.
+const (
+	OutcomePlaced     = "placed"
+	OutcomeNowhere    = "nowhere"
+	OutcomePreempting = "preempting"
+)
+
+// Validate checks names, the outcome, the time, the number, and how long the tokens are.
+func (x *ListDecisionsRequest) Validate() error {
+	for _, f := range []struct{ name, value string }{
+		{"namespace", x.GetNamespace()}, {"name_prefix", x.GetNamePrefix()}, {"node", x.GetNode()}, {"workload", x.GetWorkload()},
+	} {
+		if err := optionalPath(f.name, f.value); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct{ name, value string }{
+		{"kind", x.GetKind()}, {"profile", x.GetProfile()}, {"after", x.GetAfter()}, {"continue_token", x.GetContinueToken()},
+	} {
+		if err := text(f.name, f.value, maxText); err != nil {
+			return err
+		}
+	}
+	if x.GetKind() != "" && x.GetWorkload() == "" {
+		return wrong("workload", "expected a name: kind is %q", short(x.GetKind()))
+	}
+	switch x.GetOutcome() {
+	case "", OutcomePlaced, OutcomeNowhere, OutcomePreempting:
+	default:
+		return wrong("outcome", "expected %s, %s or %s, got %q", OutcomePlaced, OutcomeNowhere, OutcomePreempting, short(x.GetOutcome()))
+	}
+	if err := notNegative("slow", x.GetSlow()); err != nil {
+		return err
+	}
+	return within("limit", int64(x.GetLimit()), 0, maxPageSize)
+}
+
+// notNegative checks a time that may be absent.
+func notNegative(field string, d *durationpb.Duration) error {
+	if d != nil && (d.CheckValid() != nil || d.AsDuration() < 0) {
+		return wrong(field, "expected a time of 0 or more, got %v", d)
+	}
+	return nil
 }
 
 // nodeNames checks the nodes that are asked for.
