@@ -222,8 +222,8 @@ type panel struct {
 func readBoards(t *testing.T) (boards []board) {
 	t.Helper()
 	files, err := filepath.Glob("mixin/dashboards/*.json")
-	if err != nil || len(files) != 4 {
-		t.Fatalf("want four dashboards, got %v, %v", files, err)
+	if err != nil || len(files) != 5 {
+		t.Fatalf("want five dashboards, got %v, %v", files, err)
 	}
 	for _, file := range files {
 		b := board{file: file}

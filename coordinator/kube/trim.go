@@ -34,6 +34,8 @@ type trimmer struct {
 type Whole struct {
 	// Nodes are all nodes, Pending the pods without a node, Pods all pods, and All all objects.
 	Nodes, Pending, Pods, All bool
+	// Scheduled has pods keep the condition PodScheduled when they have a node, which tells since when: some 150 bytes each.
+	Scheduled bool
 }
 
 // largePods is how many are known: who makes more of them has those patched as others are that it has made before.
@@ -86,7 +88,7 @@ func (t *trimmer) transform(obj any) (out any, err error) {
 		if obj.Spec.NodeName == "" && obj.Size() > largePod {
 			t.large.Add(obj.UID, struct{}{})
 		}
-		t.shared.pod(obj)
+		t.shared.pod(obj, t.whole.Scheduled)
 	case *v1.Node:
 		t.shared.node(obj)
 	case *v1.Namespace:

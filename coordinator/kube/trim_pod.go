@@ -2,8 +2,8 @@ package kube
 
 import v1 "k8s.io/api/core/v1"
 
-// pod keeps what rules read of a pod, and what is told of it to the API server.
-func (s *shared) pod(p *v1.Pod) {
+// pod keeps what rules read of a pod, and what is told of it to the API server; scheduled: also since when it has its node.
+func (s *shared) pod(p *v1.Pod, scheduled bool) {
 	meta := s.labelled(&p.ObjectMeta)
 	meta.OwnerReferences = s.owners(p.OwnerReferences)
 	spec := s.rest(&v1.PodSpec{
@@ -22,7 +22,7 @@ func (s *shared) pod(p *v1.Pod) {
 		Resources: p.Status.Resources, AllocatedResources: p.Status.AllocatedResources,
 	})
 	status.Phase = v1.PodPhase(s.text(string(p.Status.Phase)))
-	status.Conditions = s.conditions(p)
+	status.Conditions = s.conditions(p, scheduled)
 	status.NominatedNodeName = s.text(p.Status.NominatedNodeName)
 	status.StartTime = p.Status.StartTime
 	status.ResourceClaimStatuses = p.Status.ResourceClaimStatuses
@@ -79,12 +79,13 @@ func resources(list []v1.ContainerStatus) []v1.ContainerStatus {
 }
 
 // conditions keeps whether a resize is pending, whether the pod is to be disrupted, and while it
-// has no node, PodScheduled. Those that we write are not written again where they say the same.
-func (s *shared) conditions(p *v1.Pod) []v1.PodCondition {
+// has no node, or always, PodScheduled. Those that we write are not written again where they say the same.
+func (s *shared) conditions(p *v1.Pod, scheduled bool) []v1.PodCondition {
 	var out []v1.PodCondition
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
-		if c.Type == v1.PodResizePending || c.Type == v1.DisruptionTarget || c.Type == v1.PodScheduled && p.Spec.NodeName == "" {
+		if c.Type == v1.PodResizePending || c.Type == v1.DisruptionTarget ||
+			c.Type == v1.PodScheduled && (scheduled || p.Spec.NodeName == "") {
 			c.Type, c.Status = v1.PodConditionType(s.text(string(c.Type))), v1.ConditionStatus(s.text(string(c.Status)))
 			c.Reason, c.Message = s.text(c.Reason), s.text(c.Message)
 			out = append(out, *c)

@@ -332,6 +332,18 @@ func TestWholeObjectsLoseManagedFieldsAlone(t *testing.T) {
 	}
 }
 
+// Who wants to know since when pods have their nodes is told.
+func TestPodsOnNodesTellSinceWhenWhereThatIsWanted(t *testing.T) {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1.PodSpec{NodeName: "n"}, Status: v1.PodStatus{
+		Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.Unix(7, 0)}, {Type: v1.PodReady}}}}
+	for whole, want := range map[Whole]int{{}: 0, {Scheduled: true}: 1} {
+		got := trimmed(t, newTrimmer(whole), p).Status.Conditions
+		if len(got) != want || want == 1 && got[0].LastTransitionTime.Unix() != 7 {
+			t.Errorf("%+v: got %v, want %d conditions", whole, got, want)
+		}
+	}
+}
+
 // An object that meets a bug where it is trimmed is kept, and the next one is trimmed.
 func TestAnObjectThatCanNotBeTrimmedIsKept(t *testing.T) {
 	trim := Transform(Whole{})

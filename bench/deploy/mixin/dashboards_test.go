@@ -51,6 +51,7 @@ var mayBeEmpty = map[string]string{
 	"shardsched_traces_total":                               "traces are off",
 	"shardsched_spans_total":                                "traces are off",
 	"shardsched_record_":                                    "nothing is recorded",
+	"shardsched_shadow_":                                    "no shadow runs",
 }
 
 // query is one that a dashboard asks.

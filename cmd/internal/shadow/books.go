@@ -465,11 +465,9 @@ func (b *books) asOurs(p *pod) *v1.Pod {
 
 // packing tells how far the worlds can be compared.
 func (b *books) packing() (out Packing) {
-	n := 0
-	for _, pods := range b.left {
-		n += pods
-	}
-	out.Compared, out.Left, out.Pinned = b.came-n, sortedCounts(b.left), sortedCounts(b.pinned)
+	out.Left, out.Pinned = sortedCounts(b.left), sortedCounts(b.pinned)
+	n := sum(out.Left)
+	out.Compared = b.came - n
 	out.Drift = share(int64(n), int64(b.came))
 	return out
 }

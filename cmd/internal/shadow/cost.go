@@ -49,8 +49,8 @@ func (c *cost) take(seconds float64, err error, found int) {
 	c.last, c.upTo = seconds, found
 }
 
-// report tells of ours, by when it had decided so many pods; deciding and mirror are threads, nil: there is none.
-func (c *cost) report(decided int, deciding, mirror *Thread) (out Cost) {
+// report tells of ours, by when it had decided so many pods.
+func (c *cost) report(decided int, deciding *Thread, mirror []*Thread) (out Cost) {
 	switch {
 	case c.read && c.upTo > c.found:
 		out.Theirs = cpu(c.used, c.upTo-c.found)
@@ -63,9 +63,9 @@ func (c *cost) report(decided int, deciding, mirror *Thread) (out Cost) {
 	if !known || !c.known {
 		return out
 	}
-	if mirror != nil {
-		used, _ := mirror.Used()
-		out.Mirror = used.Seconds()
+	for _, t := range mirror {
+		used, _ := t.Used()
+		out.Mirror += used.Seconds()
 	}
 	used, _ := deciding.Used()
 	out.Deciding = used.Seconds()

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/net/html"
 )
 
@@ -50,7 +52,7 @@ func textOf(n *html.Node) string {
 	return b.String()
 }
 
-func render(t *testing.T, r *Report) []byte {
+func draw(t *testing.T, r *Report) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := r.WriteHTML(&b); err != nil {
@@ -61,7 +63,7 @@ func render(t *testing.T, r *Report) []byte {
 
 // The page runs nothing and fetches nothing, by its own policy and by what it has.
 func TestThePageNeedsNothingElse(t *testing.T) {
-	page := render(t, example())
+	page := draw(t, example())
 	style, policy := "", ""
 	for _, n := range parse(t, page) {
 		for _, a := range n.Attr {
@@ -95,7 +97,7 @@ func TestHostileNamesAreText(t *testing.T) {
 	r := example()
 	fill(reflect.ValueOf(r).Elem(), hostile)
 	found := 0
-	for _, n := range parse(t, render(t, r)) {
+	for _, n := range parse(t, draw(t, r)) {
 		if slices.Contains([]string{"script", "img", "iframe"}, n.Data) {
 			t.Errorf("a name has become <%s>", n.Data)
 		}
@@ -136,7 +138,7 @@ func fill(v reflect.Value, text string) {
 
 func TestThePageCanBeReadWithoutEyes(t *testing.T) {
 	ids := map[string]bool{}
-	all := parse(t, render(t, example()))
+	all := parse(t, draw(t, example()))
 	for _, n := range all {
 		if id, ok := attribute(n, "id"); ok {
 			if ids[id] {
@@ -188,13 +190,15 @@ func TestLinesAreDrawnToScale(t *testing.T) {
 
 func TestReportIsServedAsItStands(t *testing.T) {
 	now, made := epoch, 0
-	l := &live{now: func() time.Time { return now }, report: func() *Report { made++; return example() }}
+	l := &Live{now: func() time.Time { return now }, report: func() *Report { made++; return example() }}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(l)
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		l.handlers()[path].ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		l.Handlers()[path].ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		return w
 	}
-	if w := ask("GET", "/report"); w.Code != 200 || !bytes.Equal(w.Body.Bytes(), render(t, example())) || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+	if w := ask("GET", "/report"); w.Code != 200 || !bytes.Equal(w.Body.Bytes(), draw(t, example())) || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Errorf("/report: got %d %v", w.Code, w.Header())
 	}
 	w := ask("GET", "/report.json")
@@ -212,6 +216,11 @@ func TestReportIsServedAsItStands(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() { ask("GET", "/report") })
+		all.Go(func() {
+			if _, err := registry.Gather(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	all.Wait()
 	if made != 1 {
@@ -220,6 +229,57 @@ func TestReportIsServedAsItStands(t *testing.T) {
 	now = now.Add(renderEvery)
 	if ask("GET", "/report"); made != 2 {
 		t.Errorf("a second later it was made %d times, want twice", made)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(NewLive(example))
+	const want = `# HELP shardsched_shadow_drift_ratio Share of the pods that are left out of what is compared, because the own world can not have them as the real cluster does.
+# TYPE shardsched_shadow_drift_ratio gauge
+shardsched_shadow_drift_ratio 0.021
+# HELP shardsched_shadow_latency_seconds Quantiles since the beginning of how long pods waited for a node: theirs until they were bound, ours until it was decided.
+# TYPE shardsched_shadow_latency_seconds gauge
+shardsched_shadow_latency_seconds{quantile="0.5",scheduler="ours"} 0.002
+shardsched_shadow_latency_seconds{quantile="0.5",scheduler="theirs"} 0.041
+shardsched_shadow_latency_seconds{quantile="0.99",scheduler="ours"} 0.019
+shardsched_shadow_latency_seconds{quantile="0.99",scheduler="theirs"} 3.1
+# HELP shardsched_shadow_nodes_in_use Number of nodes with a pod that is neither of a DaemonSet nor static, really (theirs) and in the own world (ours).
+# TYPE shardsched_shadow_nodes_in_use gauge
+shardsched_shadow_nodes_in_use{scheduler="ours"} 1102
+shardsched_shadow_nodes_in_use{scheduler="theirs"} 1187
+# HELP shardsched_shadow_not_judged_pods_total Number of decisions of the other scheduler that could not be judged.
+# TYPE shardsched_shadow_not_judged_pods_total counter
+shardsched_shadow_not_judged_pods_total 3
+# HELP shardsched_shadow_pending_pods Number of pods of judged profiles that wait for a node, really (theirs) and in the own world (ours).
+# TYPE shardsched_shadow_pending_pods gauge
+shardsched_shadow_pending_pods{scheduler="ours"} 2
+shardsched_shadow_pending_pods{scheduler="theirs"} 2
+# HELP shardsched_shadow_pods_total Number of decisions of the other scheduler that were judged, by what came of holding them against ours.
+# TYPE shardsched_shadow_pods_total counter
+shardsched_shadow_pods_total{class="lower"} 429
+shardsched_shadow_pods_total{class="only_ours"} 14
+shardsched_shadow_pods_total{class="only_theirs"} 0
+shardsched_shadow_pods_total{class="refused"} 0
+shardsched_shadow_pods_total{class="same"} 60000
+shardsched_shadow_pods_total{class="tie"} 877
+shardsched_shadow_pods_total{class="victims"} 0
+# HELP shardsched_shadow_ready 1 while nothing stands in the way of taking over, 0 otherwise.
+# TYPE shardsched_shadow_ready gauge
+shardsched_shadow_ready 1
+# HELP shardsched_shadow_regret By how many points of score the best node was better than the one that the other scheduler chose.
+# TYPE shardsched_shadow_regret histogram
+shardsched_shadow_regret_bucket{le="0"} 60877
+shardsched_shadow_regret_bucket{le="1"} 60977
+shardsched_shadow_regret_bucket{le="3"} 61277
+shardsched_shadow_regret_bucket{le="7"} 61277
+shardsched_shadow_regret_bucket{le="15"} 61306
+shardsched_shadow_regret_bucket{le="+Inf"} 61306
+shardsched_shadow_regret_sum 1000
+shardsched_shadow_regret_count 61306
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -235,7 +295,7 @@ func TestTheLargestPage(t *testing.T) {
 		}
 		r.Packing.Points = append(r.Packing.Points, p)
 	}
-	if page := render(t, r); len(page) > 2<<20 {
+	if page := draw(t, r); len(page) > 2<<20 {
 		t.Errorf("the page has %d bytes, want 2 MiB at the most", len(page))
 	}
 }

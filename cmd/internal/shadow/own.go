@@ -183,9 +183,9 @@ func (o *OwnWorld) readTheirsOnce(ctx context.Context) {
 	o.cost.take(seconds, err, o.books.found)
 }
 
-// Fill fills in what the own world knows of a report: the cluster, latency, cost and packing, up to now. mirror is the thread that judges;
-// nil: there is none.
-func (o *OwnWorld) Fill(r *Report, mirror *Thread) {
+// Fill fills in what the own world knows of a report: the cluster, latency, cost and packing, up to now. mirror are the threads that
+// judge, which are no part of what deciding costs.
+func (o *OwnWorld) Fill(r *Report, mirror ...*Thread) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r.Cluster, r.Latency = o.books.cluster(), o.books.latency.report()

@@ -119,7 +119,7 @@ func TestPodsAreWhereOursPutsThemAndLeaveWithTheRealOnes(t *testing.T) {
 	}
 	report := func() (*Report, World, World) {
 		var r Report
-		o.Fill(&r, nil)
+		o.Fill(&r)
 		last := r.Packing.Points[len(r.Packing.Points)-1]
 		return &r, last.Theirs, last.Ours
 	}
@@ -167,7 +167,7 @@ func TestPreemptionsAreInTheOwnWorldOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r Report
-	o.Fill(&r, nil)
+	o.Fill(&r)
 	last := r.Packing.Points[len(r.Packing.Points)-1]
 	if last.Ours.Preempted != 1 || last.Theirs.Preempted != 0 || last.Ours.Pending != 0 || last.Theirs.Pending != 1 {
 		t.Errorf("got %+v; want one victim in the own world, and the preemptor pending really", last)

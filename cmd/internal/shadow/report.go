@@ -74,6 +74,8 @@ type Agreement struct {
 	Classes []ClassCount `json:"classes"`
 	// Regret is of all judged decisions that have both nodes and scores: 0 for those of class same and tie.
 	Regret []RegretBin `json:"regret"`
+	// RegretSum is what all of them add up to.
+	RegretSum int64 `json:"regretSum"`
 	// LookedAt is the share of the nodes that they looked at for a pod, by their percentageOfNodesToScore; 1: at all.
 	LookedAt float64 `json:"lookedAt"`
 	// Workloads are those with the highest sum of regret, that first.

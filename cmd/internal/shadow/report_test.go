@@ -20,8 +20,8 @@ func example() *Report {
 		Cluster: Cluster{Nodes: 1204, Schedulers: []SchedulerPods{{"default-scheduler", 61_320, true}, {"batch", 12, false}}},
 		Agreement: Agreement{
 			Judged: 61_320, LookedAt: 0.08,
-			Classes:   []ClassCount{{Same, 60_000}, {Tie, 877}, {Lower, 429}, {Refused, 0}, {OnlyTheirs, 0}, {OnlyOurs, 14}, {Victims, 0}},
-			Regret:    []RegretBin{{0, 0, 60_877}, {1, 1, 100}, {2, 3, 300}, {4, 7, 0}, {8, 15, 29}},
+			Classes: []ClassCount{{Same, 60_000}, {Tie, 877}, {Lower, 429}, {Refused, 0}, {OnlyTheirs, 0}, {OnlyOurs, 14}, {Victims, 0}},
+			Regret:  []RegretBin{{0, 0, 60_877}, {1, 1, 100}, {2, 3, 300}, {4, 7, 0}, {8, 15, 29}}, RegretSum: 1000,
 			Workloads: []WorkloadRegret{{"Deployment", "shop", "web", 120, 40, 99, "web-1"}},
 			Disagreements: []Disagreement{{When: begun, Class: OnlyOurs, Namespace: "shop", Pod: "web-1", Ours: "n7", Why: "n7 had room"},
 				{When: begun, Class: Lower, Namespace: "shop", Pod: "web-2", Theirs: "n1", Ours: "n2", Regret: 3, Why: "less free memory",

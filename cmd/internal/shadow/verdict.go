@@ -29,10 +29,7 @@ func (r *Report) Judge(lacks []Count) {
 		hinders(n, "theirs found a node, and we would refuse all")
 	}
 	v.Hindrances = append(v.Hindrances, lacks...)
-	unjudged := 0
-	for _, c := range a.NotJudged {
-		unjudged += c.Pods
-	}
+	unjudged := sum(a.NotJudged)
 	switch all := a.Judged + unjudged; {
 	case a.Judged < enough:
 		hinders(0, "too few decisions to tell: %d were judged, %d are needed", a.Judged, enough)
@@ -66,11 +63,7 @@ func (r *Report) reserve(tell func(pods int, format string, args ...any)) {
 	}
 	p := &r.Packing
 	if p.Drift > muchDrift {
-		left := 0
-		for _, c := range p.Left {
-			left += c.Pods
-		}
-		tell(left, "left out of the own world's comparison: its packing tells little")
+		tell(sum(p.Left), "left out of the own world's comparison: its packing tells little")
 	}
 	if n := len(p.Points); n > 0 {
 		if last := &p.Points[n-1]; float64(last.Ours.NodesInUse) > muchMore*float64(last.Theirs.NodesInUse) {
