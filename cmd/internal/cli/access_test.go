@@ -82,7 +82,7 @@ func calls() map[string]protoreflect.MethodDescriptor {
 // TestTheTableOfRolesIsTheCodes holds that every call has an entry, in the code and in the document.
 func TestTheTableOfRolesIsTheCodes(t *testing.T) {
 	may := documented(t)
-	paths := []string{"/metrics", "/healthz", "/livez", "/readyz", "/debug/"}
+	paths := []string{"/console/", "/metrics", "/healthz", "/livez", "/readyz", "/debug/"}
 	all := append(slices.Collect(maps.Keys(calls())), paths...)
 	for _, call := range all {
 		if _, ok := may[call]; !ok || serving.Callers(call) == 0 {
@@ -314,10 +314,16 @@ func TestRolesOnAllListeners(t *testing.T) {
 			config := who.config.Clone()
 			config.ServerName = "127.0.0.1"
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-			for path, entry := range map[string]string{
+			entries := map[string]string{
 				"/metrics": "/metrics", "/healthz": "/healthz", "/livez": "/livez", "/readyz": "/readyz",
 				"/debug/pprof/": "/debug/", "/debug/pprof/cmdline": "/debug/", "/debug/pprof/heap": "/debug/", "/debug/pprof/symbol": "/debug/",
-			} {
+			}
+			if address == coordinatorHTTP {
+				for _, path := range []string{"/console/", "/console/workers", "/console/api/v1/GetLeader", "/console/nothing"} {
+					entries[path] = "/console/"
+				}
+			}
+			for path, entry := range entries {
 				answer, err := client.Get("https://" + address + path)
 				asked++
 				if err != nil {

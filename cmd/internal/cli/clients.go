@@ -26,7 +26,7 @@ const addressVariable = "SHARDSCHED_ADDRESS"
 // addClients adds the commands that talk to a running coordinator.
 func addClients(root *cobra.Command, s Streams) {
 	root.AddCommand(newApplyCommand(s), newGetCommand(s), newDeleteCommand(s), newExplainCommand(s), newPendingCommand(s),
-		newDecisionsCommand(s), newTraceCommand(s), newSummaryCommand(s), newTopCommand(s))
+		newDecisionsCommand(s), newTraceCommand(s), newSummaryCommand(s), newTopCommand(s), newConsoleCommand(s))
 }
 
 // unixScheme begins the address of a Unix socket.

@@ -95,6 +95,8 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 		"empty: none, but "+
 		defaultCoordinatorHTTP+" with --standalone")
 
+	o.Process.addConsoleFlag(fs, "--http-listen and the HTTPS port")
+
 	o.Tracing.AddFlags(o.sets.FlagSet("tracing"))
 	o.Tracing.AddLocalFlag(o.sets.FlagSet("tracing"))
 	theirs := o.Kube.Sets()

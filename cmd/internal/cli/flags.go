@@ -33,6 +33,10 @@ func (p *Process) addHealthFlag(fs *pflag.FlagSet) {
 		"open to everybody; empty: none")
 }
 
+func (p *Process) addConsoleFlag(fs *pflag.FlagSet, where string) {
+	fs.BoolVar(&p.Console, "console", true, "serve the console, web pages that only read, below /console/ on "+where)
+}
+
 // addLogFlags offers klog's -v and --vmodule.
 func addLogFlags(fs *pflag.FlagSet) {
 	var all flag.FlagSet

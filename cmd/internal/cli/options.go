@@ -23,6 +23,8 @@ type Process struct {
 	HealthListen string
 	// Profiling adds /debug/pprof to it.
 	Profiling bool
+	// Console has a coordinator serve the console beside /metrics.
+	Console bool
 }
 
 // Configuration is where the scheduler's configuration comes from.

@@ -58,7 +58,7 @@ type service struct {
 	// compaction is how much of etcd's history is kept; 0: others compact.
 	compaction time.Duration
 	leading    func(*coordinator.Scheduler)
-	listening  func(address string)
+	listening  func(address, console string)
 	honour     func(*coordinator.SchedulerConfig) // puts feature gates into it; nil: they are at their defaults
 }
 
@@ -78,7 +78,14 @@ func (v service) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer log.Close()
+	pages, err := v.process.listen(v.guard)
+	if err != nil {
+		return err
+	}
 	record := &pb.LeaderRecord{Id: processID(), Address: advertised(v.advertise, l)}
+	if v.process.Console {
+		record.Console = consoleAddress(record.Address, page{pages, v.guard.Enabled()})
+	}
 	spans, err := startSpans(ctx, v.tracing, record.Id, registry.process)
 	if err != nil {
 		return err
@@ -112,8 +119,11 @@ func (v service) run(ctx context.Context) (err error) {
 	g.Go(func() error { return health.run(ctx) })
 	g.Go(func() error { return lookAfter(ctx, v.etcd, v.sharding.Cluster, v.compaction, registry.process) })
 	g.Go(func() error { return endIfHung(ctx, scheduler.Heartbeat, os.Stderr, os.Exit) })
-	if err := v.process.serve(ctx, g, v.guard, serving.Endpoint{Gatherer: registry, Ready: health.ready,
-		Healthy: scheduler.Heartbeat.Check}); err != nil {
+	e := serving.Endpoint{Gatherer: registry, Ready: health.ready, Healthy: scheduler.Heartbeat.Check}
+	if e.Console, err = v.process.console(v.guard, server); err != nil {
+		return endGroup(g, err)
+	}
+	if err := v.process.serveOn(ctx, g, v.guard, pages, e); err != nil {
 		return endGroup(g, err)
 	}
 	g.Go(func() error {
@@ -124,7 +134,7 @@ func (v service) run(ctx context.Context) (err error) {
 		})
 	})
 	if v.listening != nil {
-		v.listening(cmp.Or(record.Address, v.listen))
+		v.listening(cmp.Or(record.Address, v.listen), record.Console)
 	}
 	return g.Wait()
 }
@@ -276,7 +286,7 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 		config: configuration, plugins: o.plugins, decisions: o.DecisionLog, recording: o.Recording,
 		tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdFlags: o.Etcd,
 		compaction: o.compaction(), honour: o.honour,
-		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
+		listening: func(address, _ string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -179,7 +180,11 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	defer l.Close()
-	record, err := k.record(advertised(k.o.Advertise, l))
+	pages, err := k.o.Process.listen(k.guard)
+	if err != nil {
+		return err
+	}
+	record, err := k.record(advertised(k.o.Advertise, l), https, pages)
 	if err != nil {
 		return err
 	}
@@ -201,10 +206,10 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	base, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	g, base := errgroup.WithContext(base)
-	if err := k.serve(base, g, https, ctx.Done()); err != nil {
+	server := api.New(api.Config{Self: record, Traces: spans.kept.List})
+	if err := k.serve(base, g, https, pages, server, ctx.Done()); err != nil {
 		return endGroup(g, err)
 	}
-	server := api.New(api.Config{Self: record, Traces: spans.kept.List})
 	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, plugins: k.o.plugins, flush: k.o.MaxInUnschedulable,
 		etcd: k.etcd, honour: k.o.honour}
 	g.Go(func() error { return v.serveAPI(base, l, server, callers) })
@@ -265,12 +270,20 @@ func podFrom(env func(string) string) string {
 }
 
 // record tells others who this process is, by upstream's identity of a scheduler.
-func (k *kubernetes) record(address string) (*pb.LeaderRecord, error) {
+func (k *kubernetes) record(address string, https kubeflags.HTTPS, pages net.Listener) (*pb.LeaderRecord, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("name of this host: %w", err)
 	}
-	return &pb.LeaderRecord{Id: host + "_" + uuid.NewString(), Address: address}, nil
+	r := &pb.LeaderRecord{Id: host + "_" + uuid.NewString(), Address: address}
+	if k.o.Process.Console {
+		served := []page{{pages, k.guard.Enabled()}}
+		if https.Serving != nil {
+			served = append([]page{{https.Serving.Listener, true}}, served...)
+		}
+		r.Console = consoleAddress(address, served...)
+	}
+	return r, nil
 }
 
 // coordinator is what leads: the scheduler with all that reads from the API server and writes to it.
@@ -318,14 +331,22 @@ func (k *kubernetes) clientGuard(https kubeflags.HTTPS) *serving.Guard {
 	return k.guard.WithTokens(kubeserving.NewTokens(https.Authentication.Authenticator, https.Authorization.Authorizer))
 }
 
-// serve opens the HTTPS endpoint, and the plain one where that is asked for.
-func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, https kubeflags.HTTPS, ending <-chan struct{}) error {
+// serve opens the HTTPS endpoint, and serves on the listener of --http-listen (nil: there is none).
+func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, https kubeflags.HTTPS, pages net.Listener, server *api.Server,
+	ending <-chan struct{},
+) error {
+	console, err := k.o.Process.console(k.guard, server)
+	if err != nil {
+		return err
+	}
 	if https.Serving != nil {
-		h := kubeserving.Guard(k.endpoints(ending).Handler(), https.Authentication.Authenticator, https.Authorization.Authorizer)
+		c := k.endpoints(ending)
+		c.Console = console
+		h := kubeserving.Guard(c.Handler(), https.Authentication.Authenticator, https.Authorization.Authorizer)
 		g.Go(func() error { return kubeserving.Serve(ctx, https.Serving, h) })
 	}
-	return k.o.Process.serve(ctx, g, k.guard, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter), Ready: k.health.ready,
-		Healthy: k.heartbeat.Check})
+	return k.o.Process.serveOn(ctx, g, k.guard, pages, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter),
+		Ready: k.health.ready, Healthy: k.heartbeat.Check, Console: console})
 }
 
 // endpoints are upstream's, with a check of etcd beside.

@@ -42,7 +42,7 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	}
 	defer stop()
 	ctx = withPlainLog(ctx, s.Err)
-	address := make(chan string, 1)
+	address, pages := make(chan string, 1), make(chan string, 1)
 	leading := make(chan *coordinator.Scheduler, 1)
 	// An interrupt ends the feeding first: the scheduler still has to tell how far it is.
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -63,7 +63,7 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 			}
 			leading <- s
 		},
-		listening: func(a string) { address <- a },
+		listening: func(a, console string) { pages <- console; address <- a },
 	}
 	var ended outcome
 	g.Go(func() error { return v.run(gctx) })
@@ -78,6 +78,9 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 		case a := <-address:
 			fmt.Fprintf(s.Err, "shardsched is up: clients on %s, etcd on %s, %d workers. Ctrl-C ends it.\n", a,
 				cmp.Or(endpoint, "no port"), o.Sharding.Workers)
+			if console := <-pages; console != "" {
+				fmt.Fprintf(s.Err, "See it in a browser: %s\n", console)
+			}
 			ended, err = o.feed(feeding, s, in, within, leading, o.next(s, a))
 			return err
 		}

@@ -100,6 +100,23 @@ func processID() string {
 
 // serve answers HTTP until ctx ends, where an address is given.
 func (p Process) serve(ctx context.Context, g *errgroup.Group, guard *serving.Guard, e serving.Endpoint) error {
+	l, err := p.listen(guard)
+	if err != nil {
+		return err
+	}
+	return p.serveOn(ctx, g, guard, l, e)
+}
+
+// listen opens the listener of --http-listen; nil where no address is given.
+func (p Process) listen(guard *serving.Guard) (net.Listener, error) {
+	if p.HTTPListen == "" {
+		return nil, nil
+	}
+	return guard.Listen("http-listen", p.HTTPListen)
+}
+
+// serveOn is serve with the listener that listen has opened.
+func (p Process) serveOn(ctx context.Context, g *errgroup.Group, guard *serving.Guard, l net.Listener, e serving.Endpoint) error {
 	e.Profiling = p.Profiling
 	if p.HealthListen != "" {
 		l, err := net.Listen("tcp", p.HealthListen)
@@ -108,13 +125,8 @@ func (p Process) serve(ctx context.Context, g *errgroup.Group, guard *serving.Gu
 		}
 		g.Go(func() error { return e.ServeProbes(ctx, l) })
 	}
-	if p.HTTPListen == "" {
-		return nil
+	if l != nil {
+		g.Go(func() error { return e.Serve(ctx, l, guard) })
 	}
-	l, err := guard.Listen("http-listen", p.HTTPListen)
-	if err != nil {
-		return err
-	}
-	g.Go(func() error { return e.Serve(ctx, l, guard) })
 	return nil
 }

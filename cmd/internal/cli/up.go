@@ -46,6 +46,7 @@ another window. It logs plain lines; -v 1 logs more, in klog's form.`,
 	}
 	fs := c.Flags()
 	o.Process.addFlags(fs, defaultCoordinatorHTTP)
+	o.Process.addConsoleFlag(fs, "--http-listen")
 	o.Sharding.addFlags(fs, "workers", "workers to start, each a gRPC server; 0: the coordinator evaluates by itself", 4)
 	o.Sharding.addServiceFlags(fs)
 	o.EmbeddedEtcd.addFlags(fs, "127.0.0.1:0", "`HOST:PORT` where the embedded etcd serves other processes; port 0: a free one")

@@ -121,6 +121,13 @@ func (c *Client) Close() {
 // Do calls until the leader has answered, patience is over, or the error is one
 // that another try does not mend.
 func (c *Client) Do(ctx context.Context, call func(context.Context, pb.SchedulerServiceClient) error) error {
+	return c.DoConn(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		return call(ctx, pb.NewSchedulerServiceClient(conn))
+	})
+}
+
+// DoConn is Do for a call of any service.
+func (c *Client) DoConn(ctx context.Context, call func(context.Context, grpc.ClientConnInterface) error) error {
 	begun := c.config.Now()
 	taken := false
 	for hops := 0; ; {
@@ -212,7 +219,7 @@ func (c *Client) tired(ctx context.Context, err error, taken bool, patience time
 }
 
 // ask calls the current address, and tells whether the request may have left.
-func (c *Client) ask(ctx context.Context, call func(context.Context, pb.SchedulerServiceClient) error) (sent bool, err error) {
+func (c *Client) ask(ctx context.Context, call func(context.Context, grpc.ClientConnInterface) error) (sent bool, err error) {
 	conn, ok := c.conns[c.current]
 	if !ok {
 		var err error
@@ -222,7 +229,7 @@ func (c *Client) ask(ctx context.Context, call func(context.Context, pb.Schedule
 		c.conns[c.current] = conn
 	}
 	noting := &notingConn{ClientConn: conn}
-	err = call(ctx, pb.NewSchedulerServiceClient(noting))
+	err = call(ctx, noting)
 	return noting.sent, err
 }
 

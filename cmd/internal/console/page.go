@@ -53,7 +53,7 @@ func (v *visit) get(name string) string { return strings.TrimSpace(v.query.Get(n
 func (v *visit) command(words ...string) string {
 	line := []string{v.config.Command}
 	for _, w := range words {
-		line = append(line, quoted(w))
+		line = append(line, Quoted(w))
 	}
 	if v.config.Flags != "" {
 		line = append(line, v.config.Flags)
@@ -61,8 +61,8 @@ func (v *visit) command(words ...string) string {
 	return strings.Join(line, " ")
 }
 
-// quoted is a word as a shell reads it.
-func quoted(word string) string {
+// Quoted is a word as a shell reads it.
+func Quoted(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+") == "" {
 		return word
 	}

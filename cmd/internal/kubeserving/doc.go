@@ -8,6 +8,7 @@
 //	               ├─ /metrics/resources        requests and limits of every pod, on the leader only
 //	               ├─ /metrics/slis             the checks' outcomes
 //	               ├─ /configz /flagz /statusz  what the process runs with
+//	               ├─ /console/                 pages on the scheduler, see package console
 //	               └─ /debug/pprof /debug/flags/v   where profiling is on
 //
 // Standbys serve too.

@@ -47,6 +47,8 @@ type Config struct {
 	Version compatibility.EffectiveVersion
 	// Profiling adds /debug.
 	Profiling bool
+	// Console is served at /console and below; nil: none is.
+	Console http.Handler
 }
 
 // Handler serves the endpoints to whoever asks: Guard it.
@@ -60,6 +62,10 @@ func (c Config) Handler() http.Handler {
 	slis.SLIMetricsWithReset{}.Install(m)
 	if c.Configuration != nil {
 		m.HandleFunc("/configz", c.configz)
+	}
+	if c.Console != nil {
+		m.Handle("/console", c.Console)
+		m.HandlePrefix("/console/", c.Console)
 	}
 	if c.Profiling {
 		routes.Profiling{}.Install(m)

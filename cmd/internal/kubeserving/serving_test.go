@@ -56,6 +56,7 @@ func testConfig(leading bool) Config {
 		Flags:         &sets,
 		Version:       compatibility.DefaultBuildEffectiveVersion(),
 		Profiling:     true,
+		Console:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "console at "+r.URL.Path) }),
 	}
 }
 
@@ -110,6 +111,8 @@ func TestEndpoints(t *testing.T) {
 		{"huge pages", "/metrics/resources", leader, 200, `resource="hugepages-2Mi",scheduler="default-scheduler",unit="bytes"} 4.194304e+06`},
 		{"a limit", "/metrics/resources", leader, 200, `kube_pod_resource_limit{namespace="ns",node="",pod="waits",priority="7",resource="memory",scheduler="default-scheduler",unit="bytes"} 1.073741824e+09`},
 		{"no resources of a standby", "/metrics/resources", standby, 200, ""},
+		{"console", "/console/workers", standby, 200, "console at /console/workers"},
+		{"console without a slash", "/console", standby, 200, "console at /console"},
 		{"indicators", "/metrics/slis", standby, 200, "kubernetes_healthcheck"},
 		{"configuration", "/configz", standby, 200, `{"componentconfig":{"kind":"KubeSchedulerConfiguration"}}`},
 		{"flags", "/flagz", standby, 200, "here"},

@@ -26,6 +26,8 @@ type Endpoint struct {
 	Healthy, Ready func() error
 	// Profiling adds /debug/pprof.
 	Profiling bool
+	// Console is served below /console/; nil: none is.
+	Console http.Handler
 }
 
 // handlers are those of each path.
@@ -38,6 +40,9 @@ func (e Endpoint) handlers() map[string]http.Handler {
 	}
 	if e.Profiling {
 		h["/debug/"] = profiles()
+	}
+	if e.Console != nil {
+		h["/console/"] = e.Console
 	}
 	return h
 }
@@ -56,6 +61,9 @@ func profiles() http.Handler {
 func (e Endpoint) Handler(g *Guard) http.Handler {
 	mux := http.NewServeMux()
 	for path, h := range e.handlers() {
+		if path == "/console/" && !g.Enabled() {
+			h = RequireLoopback(h)
+		}
 		mux.Handle(path, g.handle(path, h))
 	}
 	return mux
@@ -97,6 +105,14 @@ func (e Endpoint) Serve(ctx context.Context, l net.Listener, g *Guard) error {
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
 	}
 	return serveHTTP(ctx, l, s, g.age, clock.RealClock{})
+}
+
+// ServeLocal answers on l, a loopback listener, by h until ctx ends.
+func ServeLocal(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
+	}
+	return serveHTTP(ctx, l, s, 0, clock.RealClock{})
 }
 
 // begunKey is where a request's context has the time of its connection's start.

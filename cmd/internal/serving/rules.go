@@ -22,6 +22,8 @@ func Callers(call string) Role {
 		return Reader | Writer | Admin
 	case pb.SchedulerService_Apply_FullMethodName, pb.SchedulerService_Delete_FullMethodName:
 		return Writer | Admin
+	case "/console/":
+		return Reader | Writer | Admin
 	case "/metrics":
 		return Metrics | Admin
 	case "/debug/":

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/cmd/internal/console"
+	"github.com/shardsched/shardsched/cmd/internal/serving"
+)
+
+// defaultConsole is where `shardsched console` serves, next to the other default addresses.
+const defaultConsole = "127.0.0.1:7470"
+
+// consolePatience is how long a page waits for a coordinator that does not answer, unless a flag says otherwise: the page asks again.
+const consolePatience = 2 * time.Second
+
+// consoleOptions are the flags of `shardsched console`.
+type consoleOptions struct {
+	connection
+	listen string
+}
+
+func newConsoleCommand(s Streams) *cobra.Command {
+	var o consoleOptions
+	c := &cobra.Command{
+		Use:     "console",
+		GroupID: groupClient,
+		Short:   "Show a scheduler in a browser",
+		Long: `Show a scheduler in a browser: pages that only read, served on this machine's loopback
+until Ctrl-C. What they show is asked of the coordinator that leads, with the rights of
+these flags: every user of this machine can see it meanwhile.`,
+		Example: `  shardsched console
+  shardsched console --address 10.0.0.7:7450 --tls-ca-file ca.crt --token-file token
+  kubectl shardsched console --context prod`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), s) },
+	}
+	fs := c.Flags()
+	fs.StringVar(&o.listen, "listen", defaultConsole, "loopback `HOST:PORT` to serve on; port 0: a free one")
+	o.connection.addFlags(fs)
+	fs.Lookup("patience").DefValue = consolePatience.String()
+	return c
+}
+
+func (o *consoleOptions) run(ctx context.Context, s Streams) error {
+	if !o.connection.flags.Changed("patience") {
+		o.connection.patience = consolePatience
+	}
+	conn, err := newFollowing(&o.connection, s)
+	if err != nil {
+		return err
+	}
+	defer conn.close()
+	return serveConsole(ctx, s, o.listen, console.Config{
+		Conn: conn, Version: Version(), Command: s.program(), Flags: strings.Join(o.connection.given(), " "),
+	})
+}
+
+// serveConsole serves a console on a loopback address until ctx ends, and says where.
+func serveConsole(ctx context.Context, s Streams, address string, cfg console.Config) error {
+	c, err := console.New(cfg)
+	if err != nil {
+		return err
+	}
+	l, err := (&serving.Guard{}).Listen("listen", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; --listen 127.0.0.1:0 takes a free port", err)
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	fmt.Fprintf(s.Err, "See it in a browser: http://%s%s\nCtrl-C ends it.\n", l.Addr(), console.Path)
+	return serving.ServeLocal(ctx, l, serving.RequireLoopback(c))
+}
+
+// program is how the user calls this program.
+func (s Streams) program() string {
+	if s.isPlugin() {
+		return "kubectl shardsched"
+	}
+	return "shardsched"
+}
+
+// given are the flags of the connection as they were given, for a command line that reaches the same coordinator.
+func (c *connection) given() []string {
+	var all []string
+	for _, name := range []string{"address", "kubeconfig", "context", "lease", "tls-ca-file", "tls-cert-file", "tls-private-key-file", "token-file"} {
+		if f := c.flags.Lookup(name); f != nil && f.Changed {
+			all = append(all, "--"+name, console.Quoted(strings.Trim(f.Value.String(), "[]")))
+		}
+	}
+	return all
+}
+
+// consoleClients is how many calls of a console are made at once.
+const consoleClients = 4
+
+// following is a connection to whoever leads. It can be used by several at once: a client can not.
+type following struct{ free chan *followingClient }
+
+type followingClient struct {
+	*client.Client
+	end func()
+}
+
+func newFollowing(c *connection, s Streams) (*following, error) {
+	f := &following{free: make(chan *followingClient, consoleClients)}
+	for range consoleClients {
+		cl, end, err := c.open(s)
+		if err != nil {
+			f.close()
+			return nil, err
+		}
+		f.free <- &followingClient{cl, end}
+	}
+	return f, nil
+}
+
+// close ends the connections that nobody uses.
+func (f *following) close() {
+	for {
+		select {
+		case cl := <-f.free:
+			cl.end()
+		default:
+			return
+		}
+	}
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (f *following) Invoke(ctx context.Context, method string, request, reply any, opts ...grpc.CallOption) error {
+	var cl *followingClient
+	select {
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case cl = <-f.free:
+	}
+	defer func() { f.free <- cl }()
+	err := cl.DoConn(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		return conn.Invoke(ctx, method, request, reply, opts...)
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(cmp.Or(client.Code(err), codes.Unavailable), err.Error())
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (f *following) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, "the console reads no stream")
+}
