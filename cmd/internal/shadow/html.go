@@ -195,7 +195,7 @@ func amountText(resource string) func(float64) string {
 
 // The place of lines in their drawing.
 const (
-	lineLeft, lineRight = 60, 630
+	lineLeft, lineRight = 60, 390
 	lineTop, lineBottom = 10, 140
 )
 
@@ -223,8 +223,8 @@ func charts(points []Point) (out []chart) {
 		c.Theirs, c.Ours = strings.TrimSpace(theirs.String()), strings.TrimSpace(ours.String())
 		first, last := &points[0], &points[len(points)-1]
 		text := func(w *World) string { return l.text(l.value(w)) }
-		c.Alt = fmt.Sprintf("%s. Theirs: from %s to %s. Ours: from %s to %s.", l.title, text(&first.Theirs), text(&last.Theirs), text(&first.Ours),
-			text(&last.Ours))
+		c.Alt = fmt.Sprintf("%s. Theirs: from %s to %s. Ours: from %s to %s.", l.title,
+			text(&first.Theirs), text(&last.Theirs), text(&first.Ours), text(&last.Ours))
 		out = append(out, c)
 	}
 	return out

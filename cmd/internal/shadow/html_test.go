@@ -180,7 +180,7 @@ func TestLinesAreDrawnToScale(t *testing.T) {
 	points := []Point{{At: epoch, Theirs: World{NodesInUse: 10}, Ours: World{NodesInUse: 10}},
 		{At: epoch.Add(time.Hour), Theirs: World{NodesInUse: 20}, Ours: World{NodesInUse: 5}}}
 	got := charts(points)
-	if len(got) != 1 || got[0].Theirs != "60.0,75.0 630.0,10.0" || got[0].Ours != "60.0,75.0 630.0,107.5" || got[0].High != "20" {
+	if len(got) != 1 || got[0].Theirs != "60.0,75.0 390.0,10.0" || got[0].Ours != "60.0,75.0 390.0,107.5" || got[0].High != "20" {
 		t.Errorf("got %+v", got)
 	}
 	if got := charts(points[:1]); got[0].Ours != "60.0,10.0" {

@@ -84,7 +84,7 @@ func TestTextIsHonestAndHarmless(t *testing.T) {
 	for _, c := range []struct {
 		part, whole int
 		want        string
-	}{{99_999, 100_000, "99.9 %"}, {100_000, 100_000, "100 %"}, {0, 0, "0 %"}, {1, 3, "33.3 %"}} {
+	}{{99_999, 100_000, "99.9 %"}, {100_000, 100_000, "100 %"}, {1, 1001, "below 0.1 %"}, {0, 0, "0 %"}, {1, 3, "33.3 %"}} {
 		if got := percent(c.part, c.whole); got != c.want {
 			t.Errorf("%d of %d: got %s, want %s", c.part, c.whole, got, c.want)
 		}

@@ -186,12 +186,15 @@ func pods(n int) string {
 	return number(n) + " pods"
 }
 
-// percent is a share that is 100 only where it is all.
+// percent is a share that is 100 only where it is all, and 0 only where it is nothing.
 func percent(part, whole int) string {
 	if whole == 0 {
 		return "0 %"
 	}
 	share := 1000 * part / whole // in thousandths, rounded down
+	if share == 0 && part > 0 {
+		return "below 0.1 %"
+	}
 	return strconv.FormatFloat(float64(share)/10, 'f', -1, 64) + " %"
 }
 
