@@ -51,7 +51,7 @@ func (r *Report) Judge(lacks []Count) {
 	v.Ready = len(v.Hindrances) == 0
 	v.Next, v.Page = "see what each line means, and what to do about it", "docs/shadow.md"
 	if v.Ready {
-		v.Next, v.Page = "let it take over, with the way back at hand (docs/leaving.md)", "docs/migration.md"
+		v.Next, v.Page = "let it have chosen pods first (docs/leaving.md), or take over", "docs/migration.md"
 	}
 	r.Verdict = v
 }
