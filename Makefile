@@ -24,7 +24,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(GOFLAGS)
 race: export CGO_ENABLED := 1
 
-.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module test-browser deploy-test test-versions oracle skew golden image release soak chaos bench bench-million bench-cluster hostile fuzz clean
+.PHONY: build install demo playground test lint breaking generate generated chart unit race bench-module test-browser screenshots deploy-test test-versions oracle skew golden image release soak chaos bench bench-million bench-cluster hostile fuzz clean
 
 build:
 	@echo 'building bin/shardsched: some 3 minutes the first time, seconds after that'
@@ -100,7 +100,11 @@ test-browser:
 	  command -v apt-get >/dev/null || { echo 'test-browser: want chromium in PATH; there is no apt-get to install it'; exit 1; }; \
 	  as=$$(test "$$(id -u)" = 0 || echo sudo); \
 	  $$as apt-get update -q && $$as apt-get install -y -q --no-install-recommends chromium fonts-noto-core; }
-	cd bench && TEST_BROWSER=1 $(GO) test -count=1 -timeout 15m ./internal/browser
+	cd bench && TEST_BROWSER=1 $(GO) test -count=1 -timeout 15m ./internal/browser ./cluster/console
+
+# The pictures of the documents, docs/images/console-*.png: one or some of them, make screenshots ONLY=overview
+screenshots:
+	cd bench && $(GO) run ./cluster/console -out ../docs/images -only '$(ONLY)'
 
 # What is deployed, on a real API server.
 deploy-test:

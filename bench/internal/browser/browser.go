@@ -94,3 +94,9 @@ func (p *Page) Scheme(dark bool) error {
 
 // patience bounds each wait; none takes that long when all is well.
 const patience = 90 * time.Second
+
+// Size has the page drawn in another size, in CSS pixels.
+func (p *Page) Size(width, height int64) error {
+	p.View.Width, p.View.Height = width, height
+	return chromedp.Do(p.ctx, chromedp.EmulateViewport(width, height))
+}
