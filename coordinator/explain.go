@@ -26,9 +26,7 @@ import (
 // as it is by then.
 func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
 	e, x := observe.NewExplanation(req), s.explainer()
-	waits := func() bool {
-		return !s.draining && (e.Waits() && s.state.IsOpen() || e.Searches() && s.aside.SearchingRests() > 0)
-	}
+	waits := func() bool { return s.explanationWaits(e) }
 	step := func() bool {
 		s.aside.BeginSearching()
 		defer s.aside.EndSearching(s.cfg.Now())
@@ -51,6 +49,11 @@ func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.Ex
 		return observe.LeftAlone(pod, s.cfg.Profiles), nil
 	}
 	return nil, err
+}
+
+// explanationWaits tells that the next step of an explanation would come to nothing yet.
+func (s *Scheduler) explanationWaits(e *observe.Explanation) bool {
+	return !s.draining && (e.Waits() && s.state.IsOpen() || e.Searches() && s.aside.SearchingRests() > 0)
 }
 
 // arrivalPatience bounds how long an explanation waits for the API server to tell how a pod came to its node, and arrivalsAtOnce how many
@@ -79,7 +82,7 @@ func (s *Scheduler) readArrival(ctx context.Context, out *pb.ExplainResponse, po
 
 // ExplainNode tells what a node has left.
 func (s *Scheduler) ExplainNode(ctx context.Context, req *pb.ExplainNodeRequest) (*pb.ExplainNodeResponse, error) {
-	x := observe.NewNodeExplanation(req.GetName(), s.forWords())
+	x := observe.NewNodeExplanation(req.GetName(), s.forWords(), s.state.RowOf)
 	if err := s.reads.Serve(ctx, x.Read()); err != nil {
 		return nil, err
 	}

@@ -2,13 +2,16 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,11 +68,11 @@ func TestANodeIsExplained(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 2}, 0)
 	defer x.fanout.Close()
 	x.Load(&objects.Snapshot{
-		Nodes: []*v1.Node{build.Node("a").CPU("8").Memory("8Gi").Resource("gpu.example.com/gpu", "4").Taint("x=y:NoSchedule").Unschedulable().Obj()},
-		Pods:  []*v1.Pod{build.Pod("p").Node("a").CPU("2").Memory("4Gi").Obj(), build.Pod("q").Node("a").CPU("500m").Memory("4Gi").Obj()},
+		Nodes: []*v1.Node{build.Node("a").CPU("8").Memory("8Gi").Resource("gpu.example.com/gpu", "4").Taint("x=y:NoSchedule").Taint("old=:PreferNoSchedule").Label("b", "2").Label("a", "1").Unschedulable().Obj()},
+		Pods:  []*v1.Pod{build.Pod("p").Node("a").CPU("2").Memory("4Gi").Owner("apps/v1", "ReplicaSet", "web-1").Obj(), build.Pod("q").Priority(7).Node("a").CPU("500m").Memory("4Gi").Obj()},
 	}, nil)
 	explain := func(name string) (*pb.ExplainNodeResponse, error) {
-		e := observe.NewNodeExplanation(name, x.forWords())
+		e := observe.NewNodeExplanation(name, x.forWords(), x.state.RowOf)
 		for !e.Read().Step() {
 		}
 		e.Read().End()
@@ -88,6 +91,28 @@ func TestANodeIsExplained(t *testing.T) {
 	}
 	wantLines(t, "keeps off", out.KeepsOff, "cordoned (spec.unschedulable)", "taint x=y:NoSchedule")
 	wantLines(t, "stranded", out.Stranded, "69 % of cpu: memory is used up", "100 % of gpu.example.com/gpu: memory is used up")
+	wantLines(t, "labels", out.Labels, "a=1", "b=2")
+	wantLines(t, "taints", out.Taints, "x=y:NoSchedule", "old:PreferNoSchedule")
+	row, _ := x.state.RowOf("a")
+	if out.Shard != row.Shard {
+		t.Errorf("got shard %d, want %d", out.Shard, row.Shard)
+	}
+	want := []*pb.NodePod{
+		{Namespace: "default", Name: "q", Priority: 7, Requests: []*pb.ResourceQuantity{{Resource: "cpu", Quantity: 500}, {Resource: "memory", Quantity: 4 << 30}}},
+		{Namespace: "default", Name: "p", Requests: []*pb.ResourceQuantity{{Resource: "cpu", Quantity: 2000}, {Resource: "memory", Quantity: 4 << 30}}, Controller: "ReplicaSet web-1"},
+	}
+	if d := cmp.Diff(want, out.OnNode, protocmp.Transform()); d != "" || out.PodsLeftOut != 0 {
+		t.Errorf("on the node, %d left out (-want +got):\n%s", out.PodsLeftOut, d)
+	}
+	for i := range 300 { // each is larger than the one before
+		x.state.SetPod(build.Pod(fmt.Sprintf("more-%03d", i)).Node("a").CPU(fmt.Sprintf("%dm", 1+i)).Obj())
+	}
+	if out, err = explain("a"); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(out.OnNode); n != 200 || out.PodsLeftOut != 102 || out.OnNode[0].Name != "q" || out.OnNode[1].Name != "p" || out.OnNode[199].Name != "more-102" {
+		t.Errorf("got %d pods, %d left out, the first %v, the last %v; want 200, 102, q, more-102", n, out.PodsLeftOut, out.OnNode[0], out.OnNode[n-1])
+	}
 	if _, err := explain("none"); status.Code(err) != codes.NotFound {
 		t.Errorf("a node that is not there: got %v, want NOT_FOUND", err)
 	}

@@ -63,6 +63,8 @@ type Scheduler struct {
 
 	inbox *inbox
 	reads *observe.Reads
+	// mapNames are the names of nodes that maps leave out.
+	mapNames observe.MapNames
 	// arrivals has a place for each explanation that asks the API server.
 	arrivals chan struct{}
 

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -54,6 +55,11 @@ func (r Reader) Reasons(row cache.Row, class *scorer.Class) []scorer.Reason {
 // Shortfalls tell what a row lacks.
 func (r Reader) Shortfalls(row cache.Row, class *scorer.Class) []scorer.Shortfall {
 	return r.e.eval.Shortfalls(r.table(row), row.Index, nil, class)
+}
+
+// Room is how many more pods that request so much a row takes, by what they request.
+func (r Reader) Room(row cache.Row, requests *pb.Resources, ignored func(resource string) bool) int64 {
+	return r.table(row).Room(row.Index, requests, ignored)
 }
 
 // Shortage tells why a row has no devices; nil: it has.

@@ -61,6 +61,9 @@ func (x *explainer) countCause(reasons []scorer.Reason) {
 
 // take counts a node in the census.
 func (x *explainer) take(row cache.Row) {
+	if x.onto != nil {
+		return
+	}
 	if n := x.q.Cluster.Node(x.Name(row)); n != nil {
 		x.census.Add(n)
 	}

@@ -61,6 +61,8 @@ type judging struct {
 	req      *pb.ExplainRequest
 	x        *explainer // nil: none yet
 	restarts int
+	// onto is given what becomes of the pod on each row, and nothing else is told; nil: all is told.
+	onto *nodeCells
 }
 
 // step judges some rows more; true: all are, or it is given up. Where nodes come and go, or the pod changes, it begins anew.
@@ -71,6 +73,9 @@ func (j *judging) step(r answers.Reader, q *Question) (last bool, err error) {
 				j.req.Name)
 		}
 		j.x = newExplainer(r, q, j.req)
+		if j.x.onto = j.onto; j.onto != nil {
+			j.onto.reset()
+		}
 	}
 	return j.x.judge(rowsAtOnce), nil
 }
@@ -79,9 +84,11 @@ func (j *judging) step(r answers.Reader, q *Question) (last bool, err error) {
 func (j *judging) finish(out *pb.ExplainResponse) {
 	j.x.out = out
 	j.x.judgeOwn()
-	j.x.feasible.trim()
-	j.x.closest.trim()
-	j.x.report()
+	if j.onto == nil {
+		j.x.feasible.trim()
+		j.x.closest.trim()
+		j.x.report()
+	}
 	j.x.told = true
 }
 
@@ -126,7 +133,8 @@ type explainer struct {
 	// shortages are why rows have no devices.
 	shortages shortages
 	verdicts  *verdicts
-	told      bool // all rows are judged, and the rest of the answer is written
+	told      bool       // all rows are judged, and the rest of the answer is written
+	onto      *nodeCells // of judging
 }
 
 type refusalAt struct {
@@ -270,6 +278,10 @@ func (x *explainer) judgeOwn() {
 // accept takes in a row that passes every filter.
 func (x *explainer) accept(g answers.Ranked) {
 	x.many++
+	if x.onto != nil {
+		x.onto.accept(x, &g)
+		return
+	}
 	node := x.Name(rowOf(&g))
 	if node == x.at && x.at != "" {
 		x.here = &g
@@ -286,6 +298,10 @@ func (x *explainer) accept(g answers.Ranked) {
 
 // refuse takes in why a row, of a group or of none, is refused.
 func (x *explainer) refuse(row cache.Row, group int, reasons []scorer.Reason) {
+	if x.onto != nil {
+		x.onto.refuse(x, row, reasons)
+		return
+	}
 	refused := &pb.RefusedNode{Node: x.Name(row)}
 	for _, r := range reasons {
 		x.reasons[answers.Reason{Plugin: r.Plugin, Text: r.Text, Unresolvable: r.Unresolvable}]++

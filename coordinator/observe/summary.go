@@ -211,7 +211,12 @@ func (u *use) add(allocatable, requested int64) {
 	}
 	u.allocatable += allocatable
 	u.requested += requested
-	u.deciles[min(max(int(float64(requested)/float64(allocatable)*10), 0), 9)]++
+	u.deciles[decileOf(allocatable, requested)]++
+}
+
+// decileOf is in which tenth of what there is the requested share falls.
+func decileOf(allocatable, requested int64) int {
+	return min(max(int(float64(requested)/float64(allocatable)*10), 0), 9)
 }
 
 // addShard adds up every resource that the nodes of a shard have.
@@ -228,15 +233,8 @@ func (x *Summary) addShard(i int) {
 
 // utilisation lists the resources, those that all nodes have first.
 func (x *Summary) utilisation() []*pb.Utilisation {
-	first := []string{"cpu", "memory", "ephemeral-storage", "pods"}
-	rank := func(name string) int {
-		if i := slices.Index(first, name); i >= 0 {
-			return i
-		}
-		return len(first)
-	}
 	names := slices.SortedFunc(maps.Keys(x.uses), func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(rankOf(a), rankOf(b)), cmp.Compare(a, b))
 	})
 	out := make([]*pb.Utilisation, 0, len(names))
 	for _, name := range names {
@@ -247,4 +245,13 @@ func (x *Summary) utilisation() []*pb.Utilisation {
 		}
 	}
 	return out
+}
+
+// rankOf sorts resources: those that all nodes have first.
+func rankOf(resource string) int {
+	first := []string{"cpu", "memory", "ephemeral-storage", "pods"}
+	if i := slices.Index(first, resource); i >= 0 {
+		return i
+	}
+	return len(first)
 }

@@ -25,6 +25,9 @@ type Scheduler interface {
 	Devices(ctx context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error)
 	Pending(ctx context.Context, req *pb.ListPendingRequest) (*pb.ListPendingResponse, error)
 	Decisions(ctx context.Context, req *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error)
+	NodeMap(ctx context.Context, req *pb.GetNodeMapRequest) (*pb.GetNodeMapResponse, error)
+	MapNodes(ctx context.Context, req *pb.ListMapNodesRequest) (*pb.ListMapNodesResponse, error)
+	Fragmentation(ctx context.Context) (*pb.GetFragmentationResponse, error)
 }
 
 // Config tells who this coordinator is.
@@ -249,6 +252,36 @@ func (s *Server) ListDecisions(ctx context.Context, req *pb.ListDecisionsRequest
 		return nil, err
 	}
 	resp, err := t.sched.Decisions(ctx, req)
+	return resp, schedulerStatus(err)
+}
+
+// GetNodeMap tells one thing of every node.
+func (s *Server) GetNodeMap(ctx context.Context, req *pb.GetNodeMapRequest) (*pb.GetNodeMapResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.NodeMap(ctx, req)
+	return resp, schedulerStatus(err)
+}
+
+// ListMapNodes names nodes by their places in a map.
+func (s *Server) ListMapNodes(ctx context.Context, req *pb.ListMapNodesRequest) (*pb.ListMapNodesResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.MapNodes(ctx, req)
+	return resp, schedulerStatus(err)
+}
+
+// GetFragmentation tells how what is left of each resource is spread over the nodes.
+func (s *Server) GetFragmentation(ctx context.Context, req *pb.GetFragmentationRequest) (*pb.GetFragmentationResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.Fragmentation(ctx)
 	return resp, schedulerStatus(err)
 }
 

@@ -94,6 +94,18 @@ func (s *scheduler) Devices(_ context.Context, req *pb.ListDevicesRequest) (*pb.
 	return &pb.ListDevicesResponse{Devices: []*pb.DeviceStatus{{Node: req.GetNodeNames()[0]}}}, s.err
 }
 
+func (s *scheduler) NodeMap(_ context.Context, req *pb.GetNodeMapRequest) (*pb.GetNodeMapResponse, error) {
+	return &pb.GetNodeMapResponse{Note: req.GetResource()}, s.err
+}
+
+func (s *scheduler) MapNodes(_ context.Context, req *pb.ListMapNodesRequest) (*pb.ListMapNodesResponse, error) {
+	return &pb.ListMapNodesResponse{Names: []string{"n1"}}, s.err
+}
+
+func (s *scheduler) Fragmentation(context.Context) (*pb.GetFragmentationResponse, error) {
+	return &pb.GetFragmentationResponse{Nodes: 3}, s.err
+}
+
 var self = &pb.LeaderRecord{Id: "me", Address: "me.example:7000"}
 
 // follower starts a server that follows nobody.
@@ -205,6 +217,9 @@ func (r *rig) calls(t *testing.T) map[string]error {
 	_, errs["ListPending"] = r.ListPending(ctx, &pb.ListPendingRequest{})
 	_, errs["ListDecisions"] = r.ListDecisions(ctx, &pb.ListDecisionsRequest{})
 	_, errs["ListDevices"] = r.ListDevices(ctx, &pb.ListDevicesRequest{NodeNames: []string{"n1"}})
+	_, errs["GetNodeMap"] = r.GetNodeMap(ctx, &pb.GetNodeMapRequest{Resource: "memory"})
+	_, errs["ListMapNodes"] = r.ListMapNodes(ctx, &pb.ListMapNodesRequest{Fingerprint: 1})
+	_, errs["GetFragmentation"] = r.GetFragmentation(ctx, &pb.GetFragmentationRequest{})
 	_, errs["Explain"] = r.Explain(ctx, &pb.ExplainRequest{Namespace: "default", Name: "a"})
 	_, errs["ExplainNode"] = r.ExplainNode(ctx, &pb.ExplainNodeRequest{Name: "n1"})
 	_, errs["GetSummary"] = r.GetSummary(ctx, &pb.GetSummaryRequest{})

@@ -4,7 +4,7 @@
 //
 //	client ──gRPC──> Server ──> store ──> etcd        Apply, Delete, ListObjects, Watch
 //	                   └──────> Scheduler             Explain, ExplainNode, GetSummary, ListWorkers, ListShards, ListDevices,
-//	                                                  ListPending, ListDecisions
+//	                                                  ListPending, ListDecisions, GetNodeMap, ListMapNodes, GetFragmentation
 //
 // A Server leads or follows, as its owner says:
 //

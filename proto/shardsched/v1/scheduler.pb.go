@@ -131,6 +131,68 @@ func (WatchEventType) EnumDescriptor() ([]byte, []int) {
 	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{1}
 }
 
+// NodeColour is what a map tells of each node.
+type NodeColour int32
+
+const (
+	// The requested share of a resource.
+	NodeColour_NODE_COLOUR_UNSPECIFIED NodeColour = 0
+	// What keeps pods off that do not tolerate it: cordoned, taints.
+	NodeColour_NODE_COLOUR_TAINTS NodeColour = 1
+	// The shard that the node belongs to.
+	NodeColour_NODE_COLOUR_SHARD NodeColour = 2
+	// What becomes of a pod: its score, in all or by one plugin, or the plugin that refuses the node.
+	NodeColour_NODE_COLOUR_SCORE NodeColour = 3
+	// How many more pods the node has room for: of a size, whatever else keeps pods off, but cordoned nodes have none; or like a pod, where
+	// a node that refuses the pod tells by which plugin.
+	NodeColour_NODE_COLOUR_ROOM NodeColour = 4
+)
+
+// Enum value maps for NodeColour.
+var (
+	NodeColour_name = map[int32]string{
+		0: "NODE_COLOUR_UNSPECIFIED",
+		1: "NODE_COLOUR_TAINTS",
+		2: "NODE_COLOUR_SHARD",
+		3: "NODE_COLOUR_SCORE",
+		4: "NODE_COLOUR_ROOM",
+	}
+	NodeColour_value = map[string]int32{
+		"NODE_COLOUR_UNSPECIFIED": 0,
+		"NODE_COLOUR_TAINTS":      1,
+		"NODE_COLOUR_SHARD":       2,
+		"NODE_COLOUR_SCORE":       3,
+		"NODE_COLOUR_ROOM":        4,
+	}
+)
+
+func (x NodeColour) Enum() *NodeColour {
+	p := new(NodeColour)
+	*p = x
+	return p
+}
+
+func (x NodeColour) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (NodeColour) Descriptor() protoreflect.EnumDescriptor {
+	return file_shardsched_v1_scheduler_proto_enumTypes[2].Descriptor()
+}
+
+func (NodeColour) Type() protoreflect.EnumType {
+	return &file_shardsched_v1_scheduler_proto_enumTypes[2]
+}
+
+func (x NodeColour) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use NodeColour.Descriptor instead.
+func (NodeColour) EnumDescriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{2}
+}
+
 // ObjectRef names an object. The kinds, each in the one version that Kubernetes serves it in:
 // Node, Pod, Namespace, Service, ReplicationController, LimitRange, PersistentVolume and
 // PersistentVolumeClaim of v1; ReplicaSet and StatefulSet of apps/v1; StorageClass, CSINode,
@@ -3448,7 +3510,17 @@ type ExplainNodeResponse struct {
 	KeepsOff []string `protobuf:"bytes,3,rep,name=keeps_off,json=keepsOff,proto3" json:"keeps_off,omitempty"`
 	Pods     uint32   `protobuf:"varint,4,opt,name=pods,proto3" json:"pods,omitempty"`
 	// What is left of a resource and can't be used, for another is used up, such as "60 % of cpu: memory is used up".
-	Stranded      []string `protobuf:"bytes,5,rep,name=stranded,proto3" json:"stranded,omitempty"`
+	Stranded []string `protobuf:"bytes,5,rep,name=stranded,proto3" json:"stranded,omitempty"`
+	// key=value, sorted.
+	Labels []string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty"`
+	// All taints, those included that only make a node less wanted, such as "gpu=yes:PreferNoSchedule".
+	Taints []string `protobuf:"bytes,7,rep,name=taints,proto3" json:"taints,omitempty"`
+	// The pods on the node: those of the highest priority, among them the largest by cpu and memory, first.
+	OnNode []*NodePod `protobuf:"bytes,8,rep,name=on_node,json=onNode,proto3" json:"on_node,omitempty"`
+	// How many pods on the node are left out of on_node.
+	PodsLeftOut uint32 `protobuf:"varint,9,opt,name=pods_left_out,json=podsLeftOut,proto3" json:"pods_left_out,omitempty"`
+	// The shard that the node belongs to.
+	Shard         uint32 `protobuf:"varint,10,opt,name=shard,proto3" json:"shard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3518,6 +3590,904 @@ func (x *ExplainNodeResponse) GetStranded() []string {
 	return nil
 }
 
+func (x *ExplainNodeResponse) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ExplainNodeResponse) GetTaints() []string {
+	if x != nil {
+		return x.Taints
+	}
+	return nil
+}
+
+func (x *ExplainNodeResponse) GetOnNode() []*NodePod {
+	if x != nil {
+		return x.OnNode
+	}
+	return nil
+}
+
+func (x *ExplainNodeResponse) GetPodsLeftOut() uint32 {
+	if x != nil {
+		return x.PodsLeftOut
+	}
+	return 0
+}
+
+func (x *ExplainNodeResponse) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+// NodePod is a pod on a node.
+type NodePod struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Priority  int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Requested of each resource, in its unit (thousandths for cpu): cpu, memory, then others by name.
+	Requests []*ResourceQuantity `protobuf:"bytes,4,rep,name=requests,proto3" json:"requests,omitempty"`
+	// The controller of the pod, such as "ReplicaSet web-7d4b"; empty: it has none.
+	Controller string `protobuf:"bytes,5,opt,name=controller,proto3" json:"controller,omitempty"`
+	// It is placed, and its bind is not confirmed yet.
+	Assumed       bool `protobuf:"varint,6,opt,name=assumed,proto3" json:"assumed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodePod) Reset() {
+	*x = NodePod{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodePod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodePod) ProtoMessage() {}
+
+func (x *NodePod) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodePod.ProtoReflect.Descriptor instead.
+func (*NodePod) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *NodePod) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *NodePod) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodePod) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *NodePod) GetRequests() []*ResourceQuantity {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *NodePod) GetController() string {
+	if x != nil {
+		return x.Controller
+	}
+	return ""
+}
+
+func (x *NodePod) GetAssumed() bool {
+	if x != nil {
+		return x.Assumed
+	}
+	return false
+}
+
+// ResourceQuantity is an amount of a resource, in its unit (thousandths for cpu).
+type ResourceQuantity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	Quantity      int64                  `protobuf:"varint,2,opt,name=quantity,proto3" json:"quantity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceQuantity) Reset() {
+	*x = ResourceQuantity{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceQuantity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceQuantity) ProtoMessage() {}
+
+func (x *ResourceQuantity) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceQuantity.ProtoReflect.Descriptor instead.
+func (*ResourceQuantity) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ResourceQuantity) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *ResourceQuantity) GetQuantity() int64 {
+	if x != nil {
+		return x.Quantity
+	}
+	return 0
+}
+
+// GetNodeMapRequest asks for a map of all nodes.
+type GetNodeMapRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes are grouped by their values of these labels, two at the most; none: topology.kubernetes.io/zone.
+	GroupLabels []string   `protobuf:"bytes,1,rep,name=group_labels,json=groupLabels,proto3" json:"group_labels,omitempty"`
+	Colour      NodeColour `protobuf:"varint,2,opt,name=colour,proto3,enum=shardsched.v1.NodeColour" json:"colour,omitempty"`
+	// Of NODE_COLOUR_UNSPECIFIED: the resource; empty: cpu.
+	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
+	// Of NODE_COLOUR_SCORE, and of NODE_COLOUR_ROOM without a size: the pod.
+	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	// Of NODE_COLOUR_SCORE: the plugin whose score is told; empty: the sum of all.
+	Plugin string `protobuf:"bytes,6,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// Of NODE_COLOUR_ROOM: what a pod requests, in Kubernetes' quantities, such as "cpu=500m,memory=2Gi".
+	Size          string `protobuf:"bytes,7,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNodeMapRequest) Reset() {
+	*x = GetNodeMapRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNodeMapRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNodeMapRequest) ProtoMessage() {}
+
+func (x *GetNodeMapRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNodeMapRequest.ProtoReflect.Descriptor instead.
+func (*GetNodeMapRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *GetNodeMapRequest) GetGroupLabels() []string {
+	if x != nil {
+		return x.GroupLabels
+	}
+	return nil
+}
+
+func (x *GetNodeMapRequest) GetColour() NodeColour {
+	if x != nil {
+		return x.Colour
+	}
+	return NodeColour_NODE_COLOUR_UNSPECIFIED
+}
+
+func (x *GetNodeMapRequest) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *GetNodeMapRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *GetNodeMapRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GetNodeMapRequest) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *GetNodeMapRequest) GetSize() string {
+	if x != nil {
+		return x.Size
+	}
+	return ""
+}
+
+// NodeGroup is the nodes that have the same values of the labels.
+type NodeGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the labels; "" where nodes have no such label. None: the nodes of all groups that are too many to tell.
+	Values        []string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	Nodes         uint32   `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGroup) Reset() {
+	*x = NodeGroup{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGroup) ProtoMessage() {}
+
+func (x *NodeGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGroup.ProtoReflect.Descriptor instead.
+func (*NodeGroup) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *NodeGroup) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *NodeGroup) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+// NodeClass is the nodes of which one thing is told.
+type NodeClass struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as "cordoned", "gpu=yes:NoSchedule" or "refused by NodeAffinity".
+	Text          string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Nodes         uint32 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeClass) Reset() {
+	*x = NodeClass{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeClass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeClass) ProtoMessage() {}
+
+func (x *NodeClass) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeClass.ProtoReflect.Descriptor instead.
+func (*NodeClass) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *NodeClass) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *NodeClass) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+// NodeScale is what the steps of cells stand for: step 0 for low, step 1000 for high, those between by proportion.
+type NodeScale struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Low   int64                  `protobuf:"varint,1,opt,name=low,proto3" json:"low,omitempty"`
+	High  int64                  `protobuf:"varint,2,opt,name=high,proto3" json:"high,omitempty"`
+	// "%" of a share, "points" of a score, "pods" of room.
+	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Nodes that are on the scale.
+	Nodes         uint32 `protobuf:"varint,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeScale) Reset() {
+	*x = NodeScale{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeScale) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeScale) ProtoMessage() {}
+
+func (x *NodeScale) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeScale.ProtoReflect.Descriptor instead.
+func (*NodeScale) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *NodeScale) GetLow() int64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *NodeScale) GetHigh() int64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+func (x *NodeScale) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *NodeScale) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+// GetNodeMapResponse has two bytes for each node.
+type GetNodeMapResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tells by which nodes the cells are: the same while they are the same nodes, in the same order.
+	Fingerprint uint64 `protobuf:"varint,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// Sorted by their values. Cells are in this order, in a group by the names of the nodes.
+	Groups []*NodeGroup `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	// A number of two bytes for each node, the low byte first: up to 1000 a step of the scale, from 32768 on 32768 plus the index of a class.
+	Cells []byte `protobuf:"bytes,3,opt,name=cells,proto3" json:"cells,omitempty"`
+	// Absent: all cells are classes.
+	Scale   *NodeScale   `protobuf:"bytes,4,opt,name=scale,proto3" json:"scale,omitempty"`
+	Classes []*NodeClass `protobuf:"bytes,5,rep,name=classes,proto3" json:"classes,omitempty"`
+	// Of NODE_COLOUR_ROOM: how many pods all nodes have room for, by what pods request alone.
+	Room uint64 `protobuf:"varint,6,opt,name=room,proto3" json:"room,omitempty"`
+	// Of NODE_COLOUR_SCORE: the plugins that score nodes for the pod, sorted.
+	Plugins []string `protobuf:"bytes,7,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	// What else is to be said, such as why the pod is not judged; empty: nothing.
+	Note          string `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
+	Nodes         uint32 `protobuf:"varint,9,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNodeMapResponse) Reset() {
+	*x = GetNodeMapResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNodeMapResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNodeMapResponse) ProtoMessage() {}
+
+func (x *GetNodeMapResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNodeMapResponse.ProtoReflect.Descriptor instead.
+func (*GetNodeMapResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *GetNodeMapResponse) GetFingerprint() uint64 {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return 0
+}
+
+func (x *GetNodeMapResponse) GetGroups() []*NodeGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *GetNodeMapResponse) GetCells() []byte {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+func (x *GetNodeMapResponse) GetScale() *NodeScale {
+	if x != nil {
+		return x.Scale
+	}
+	return nil
+}
+
+func (x *GetNodeMapResponse) GetClasses() []*NodeClass {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *GetNodeMapResponse) GetRoom() uint64 {
+	if x != nil {
+		return x.Room
+	}
+	return 0
+}
+
+func (x *GetNodeMapResponse) GetPlugins() []string {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+func (x *GetNodeMapResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *GetNodeMapResponse) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+// ListMapNodesRequest asks for names by their places in a map.
+type ListMapNodesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the map. ABORTED where the coordinator does not remember it (any more): ask for a new map.
+	Fingerprint uint64 `protobuf:"varint,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// The first place, from 0 on, and how many; 0: 1000, which is the most.
+	First         uint32 `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"`
+	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMapNodesRequest) Reset() {
+	*x = ListMapNodesRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMapNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMapNodesRequest) ProtoMessage() {}
+
+func (x *ListMapNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMapNodesRequest.ProtoReflect.Descriptor instead.
+func (*ListMapNodesRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ListMapNodesRequest) GetFingerprint() uint64 {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return 0
+}
+
+func (x *ListMapNodesRequest) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *ListMapNodesRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// ListMapNodesResponse has the names in the order of the cells; fewer than were asked for at the end of the map.
+type ListMapNodesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMapNodesResponse) Reset() {
+	*x = ListMapNodesResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMapNodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMapNodesResponse) ProtoMessage() {}
+
+func (x *ListMapNodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMapNodesResponse.ProtoReflect.Descriptor instead.
+func (*ListMapNodesResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ListMapNodesResponse) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// GetFragmentationRequest has no fields.
+type GetFragmentationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFragmentationRequest) Reset() {
+	*x = GetFragmentationRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFragmentationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFragmentationRequest) ProtoMessage() {}
+
+func (x *GetFragmentationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFragmentationRequest.ProtoReflect.Descriptor instead.
+func (*GetFragmentationRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
+}
+
+// ResourceFragmentation is how one resource is spread over the nodes, in its unit (thousandths for cpu).
+type ResourceFragmentation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// cpu, memory, ephemeral-storage, pods or a scalar's name.
+	Resource    string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	Allocatable int64  `protobuf:"varint,2,opt,name=allocatable,proto3" json:"allocatable,omitempty"`
+	Requested   int64  `protobuf:"varint,3,opt,name=requested,proto3" json:"requested,omitempty"`
+	// Ten bins of 10 %: the number of nodes whose requested share falls in each. Nodes that have none of the resource do not count.
+	NodesByDecile []uint32 `protobuf:"varint,4,rep,packed,name=nodes_by_decile,json=nodesByDecile,proto3" json:"nodes_by_decile,omitempty"`
+	// What is left on cordoned nodes.
+	Cordoned int64 `protobuf:"varint,5,opt,name=cordoned,proto3" json:"cordoned,omitempty"`
+	// What is left on other nodes and can't be used, for cpu, memory or the number of pods is used up there, and on how many nodes.
+	Stranded      int64  `protobuf:"varint,6,opt,name=stranded,proto3" json:"stranded,omitempty"`
+	StrandedNodes uint32 `protobuf:"varint,7,opt,name=stranded_nodes,json=strandedNodes,proto3" json:"stranded_nodes,omitempty"`
+	// The most that is left on one node that is not cordoned, and which; empty: none has any left.
+	Largest       int64  `protobuf:"varint,8,opt,name=largest,proto3" json:"largest,omitempty"`
+	LargestNode   string `protobuf:"bytes,9,opt,name=largest_node,json=largestNode,proto3" json:"largest_node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceFragmentation) Reset() {
+	*x = ResourceFragmentation{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceFragmentation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceFragmentation) ProtoMessage() {}
+
+func (x *ResourceFragmentation) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceFragmentation.ProtoReflect.Descriptor instead.
+func (*ResourceFragmentation) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ResourceFragmentation) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *ResourceFragmentation) GetAllocatable() int64 {
+	if x != nil {
+		return x.Allocatable
+	}
+	return 0
+}
+
+func (x *ResourceFragmentation) GetRequested() int64 {
+	if x != nil {
+		return x.Requested
+	}
+	return 0
+}
+
+func (x *ResourceFragmentation) GetNodesByDecile() []uint32 {
+	if x != nil {
+		return x.NodesByDecile
+	}
+	return nil
+}
+
+func (x *ResourceFragmentation) GetCordoned() int64 {
+	if x != nil {
+		return x.Cordoned
+	}
+	return 0
+}
+
+func (x *ResourceFragmentation) GetStranded() int64 {
+	if x != nil {
+		return x.Stranded
+	}
+	return 0
+}
+
+func (x *ResourceFragmentation) GetStrandedNodes() uint32 {
+	if x != nil {
+		return x.StrandedNodes
+	}
+	return 0
+}
+
+func (x *ResourceFragmentation) GetLargest() int64 {
+	if x != nil {
+		return x.Largest
+	}
+	return 0
+}
+
+func (x *ResourceFragmentation) GetLargestNode() string {
+	if x != nil {
+		return x.LargestNode
+	}
+	return ""
+}
+
+// GetFragmentationResponse has cpu, memory, ephemeral-storage, pods, then others by name.
+type GetFragmentationResponse struct {
+	state         protoimpl.MessageState   `protogen:"open.v1"`
+	Resources     []*ResourceFragmentation `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	Nodes         uint32                   `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	CordonedNodes uint32                   `protobuf:"varint,3,opt,name=cordoned_nodes,json=cordonedNodes,proto3" json:"cordoned_nodes,omitempty"`
+	// Resources that are left out, for there are too many.
+	LeftOut       uint32 `protobuf:"varint,4,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFragmentationResponse) Reset() {
+	*x = GetFragmentationResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFragmentationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFragmentationResponse) ProtoMessage() {}
+
+func (x *GetFragmentationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFragmentationResponse.ProtoReflect.Descriptor instead.
+func (*GetFragmentationResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *GetFragmentationResponse) GetResources() []*ResourceFragmentation {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *GetFragmentationResponse) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *GetFragmentationResponse) GetCordonedNodes() uint32 {
+	if x != nil {
+		return x.CordonedNodes
+	}
+	return 0
+}
+
+func (x *GetFragmentationResponse) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
 // ListTracesRequest asks for traces, the newest first.
 type ListTracesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3534,7 +4504,7 @@ type ListTracesRequest struct {
 
 func (x *ListTracesRequest) Reset() {
 	*x = ListTracesRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +4516,7 @@ func (x *ListTracesRequest) String() string {
 func (*ListTracesRequest) ProtoMessage() {}
 
 func (x *ListTracesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +4529,7 @@ func (x *ListTracesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTracesRequest.ProtoReflect.Descriptor instead.
 func (*ListTracesRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListTracesRequest) GetNamespace() string {
@@ -3611,7 +4581,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +4593,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +4606,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Span) GetId() string {
@@ -3707,7 +4677,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +4689,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +4702,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Trace) GetId() string {
@@ -3761,7 +4731,7 @@ type ListTracesResponse struct {
 
 func (x *ListTracesResponse) Reset() {
 	*x = ListTracesResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3773,7 +4743,7 @@ func (x *ListTracesResponse) String() string {
 func (*ListTracesResponse) ProtoMessage() {}
 
 func (x *ListTracesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3786,7 +4756,7 @@ func (x *ListTracesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTracesResponse.ProtoReflect.Descriptor instead.
 func (*ListTracesResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListTracesResponse) GetTraces() []*Trace {
@@ -3834,7 +4804,7 @@ type PastDecision struct {
 
 func (x *PastDecision) Reset() {
 	*x = PastDecision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +4816,7 @@ func (x *PastDecision) String() string {
 func (*PastDecision) ProtoMessage() {}
 
 func (x *PastDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +4829,7 @@ func (x *PastDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastDecision.ProtoReflect.Descriptor instead.
 func (*PastDecision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PastDecision) GetDecision() *Decision {
@@ -3961,7 +4931,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3973,7 +4943,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3986,7 +4956,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Preemption) GetPriority() int32 {
@@ -4023,7 +4993,7 @@ type PreemptedPod struct {
 
 func (x *PreemptedPod) Reset() {
 	*x = PreemptedPod{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +5005,7 @@ func (x *PreemptedPod) String() string {
 func (*PreemptedPod) ProtoMessage() {}
 
 func (x *PreemptedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +5018,7 @@ func (x *PreemptedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedPod.ProtoReflect.Descriptor instead.
 func (*PreemptedPod) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PreemptedPod) GetPod() string {
@@ -4087,7 +5057,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +5069,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +5082,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *BudgetUse) GetBudget() string {
@@ -4165,7 +5135,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4177,7 +5147,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4190,7 +5160,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListDecisionsRequest) GetNamespace() string {
@@ -4284,7 +5254,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +5266,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +5279,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*PastDecision {
@@ -4350,7 +5320,7 @@ type Review struct {
 
 func (x *Review) Reset() {
 	*x = Review{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +5332,7 @@ func (x *Review) String() string {
 func (*Review) ProtoMessage() {}
 
 func (x *Review) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +5345,7 @@ func (x *Review) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Review.ProtoReflect.Descriptor instead.
 func (*Review) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Review) GetReviewer() string {
@@ -4420,7 +5390,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4432,7 +5402,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4445,7 +5415,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Refusal) GetReason() string {
@@ -4484,7 +5454,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4496,7 +5466,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4509,7 +5479,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Waits) GetPlugins() []*PluginWaits {
@@ -4545,7 +5515,7 @@ type PluginWaits struct {
 
 func (x *PluginWaits) Reset() {
 	*x = PluginWaits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4557,7 +5527,7 @@ func (x *PluginWaits) String() string {
 func (*PluginWaits) ProtoMessage() {}
 
 func (x *PluginWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4570,7 +5540,7 @@ func (x *PluginWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
 func (*PluginWaits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{57}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PluginWaits) GetPlugin() string {
@@ -4603,7 +5573,7 @@ type NodeVerdict struct {
 
 func (x *NodeVerdict) Reset() {
 	*x = NodeVerdict{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4615,7 +5585,7 @@ func (x *NodeVerdict) String() string {
 func (*NodeVerdict) ProtoMessage() {}
 
 func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4628,7 +5598,7 @@ func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
 func (*NodeVerdict) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{58}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *NodeVerdict) GetNode() string {
@@ -4689,7 +5659,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4701,7 +5671,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4714,7 +5684,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{59}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -4814,7 +5784,7 @@ type ClaimDevices struct {
 
 func (x *ClaimDevices) Reset() {
 	*x = ClaimDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4826,7 +5796,7 @@ func (x *ClaimDevices) String() string {
 func (*ClaimDevices) ProtoMessage() {}
 
 func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4839,7 +5809,7 @@ func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
 func (*ClaimDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ClaimDevices) GetClaim() string {
@@ -4865,7 +5835,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4877,7 +5847,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4890,7 +5860,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{61}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{73}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -4903,7 +5873,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4915,7 +5885,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4928,7 +5898,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{62}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -4951,7 +5921,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4963,7 +5933,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4976,7 +5946,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{63}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -5021,7 +5991,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5033,7 +6003,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5046,7 +6016,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{64}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -5084,7 +6054,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5096,7 +6066,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5109,7 +6079,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{65}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -5150,7 +6120,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5162,7 +6132,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5175,7 +6145,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{66}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -5256,7 +6226,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5268,7 +6238,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5281,7 +6251,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{67}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -5479,7 +6449,7 @@ type Tuning struct {
 
 func (x *Tuning) Reset() {
 	*x = Tuning{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5491,7 +6461,7 @@ func (x *Tuning) String() string {
 func (*Tuning) ProtoMessage() {}
 
 func (x *Tuning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5504,7 +6474,7 @@ func (x *Tuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tuning.ProtoReflect.Descriptor instead.
 func (*Tuning) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{68}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Tuning) GetBatches() string {
@@ -5539,7 +6509,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5551,7 +6521,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5564,7 +6534,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{69}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Way) GetOwnTables() bool {
@@ -5615,7 +6585,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5627,7 +6597,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5640,7 +6610,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{70}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -5673,7 +6643,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5685,7 +6655,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5698,7 +6668,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{71}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{83}
 }
 
 // GetLeaderResponse names the leader.
@@ -5714,7 +6684,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5726,7 +6696,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5739,7 +6709,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{72}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -5771,7 +6741,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5783,7 +6753,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5796,7 +6766,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{73}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -5833,7 +6803,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5845,7 +6815,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5858,7 +6828,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{74}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -5884,7 +6854,7 @@ type NotKept struct {
 
 func (x *NotKept) Reset() {
 	*x = NotKept{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5896,7 +6866,7 @@ func (x *NotKept) String() string {
 func (*NotKept) ProtoMessage() {}
 
 func (x *NotKept) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5909,7 +6879,7 @@ func (x *NotKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotKept.ProtoReflect.Descriptor instead.
 func (*NotKept) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{75}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{87}
 }
 
 // QueueEntry is what the journal keeps of a pending pod, beside its object.
@@ -5940,7 +6910,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5952,7 +6922,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5965,7 +6935,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{76}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -6054,7 +7024,7 @@ type HistoryChunk struct {
 
 func (x *HistoryChunk) Reset() {
 	*x = HistoryChunk{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6066,7 +7036,7 @@ func (x *HistoryChunk) String() string {
 func (*HistoryChunk) ProtoMessage() {}
 
 func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6079,7 +7049,7 @@ func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryChunk.ProtoReflect.Descriptor instead.
 func (*HistoryChunk) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{77}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *HistoryChunk) GetLeader() string {
@@ -6127,7 +7097,7 @@ type Departure struct {
 
 func (x *Departure) Reset() {
 	*x = Departure{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6139,7 +7109,7 @@ func (x *Departure) String() string {
 func (*Departure) ProtoMessage() {}
 
 func (x *Departure) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6152,7 +7122,7 @@ func (x *Departure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Departure.ProtoReflect.Descriptor instead.
 func (*Departure) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{78}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Departure) GetNamespace() string {
@@ -6210,7 +7180,7 @@ type KeptTrace struct {
 
 func (x *KeptTrace) Reset() {
 	*x = KeptTrace{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6222,7 +7192,7 @@ func (x *KeptTrace) String() string {
 func (*KeptTrace) ProtoMessage() {}
 
 func (x *KeptTrace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6235,7 +7205,7 @@ func (x *KeptTrace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptTrace.ProtoReflect.Descriptor instead.
 func (*KeptTrace) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{79}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *KeptTrace) GetUid() string {
@@ -6525,13 +7495,82 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"NodeAmount\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12 \n" +
 	"\vallocatable\x18\x02 \x01(\x03R\vallocatable\x12\x1c\n" +
-	"\trequested\x18\x03 \x01(\x03R\trequested\"\xab\x01\n" +
+	"\trequested\x18\x03 \x01(\x03R\trequested\"\xc6\x02\n" +
 	"\x13ExplainNodeResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\aamounts\x18\x02 \x03(\v2\x19.shardsched.v1.NodeAmountR\aamounts\x12\x1b\n" +
 	"\tkeeps_off\x18\x03 \x03(\tR\bkeepsOff\x12\x12\n" +
 	"\x04pods\x18\x04 \x01(\rR\x04pods\x12\x1a\n" +
-	"\bstranded\x18\x05 \x03(\tR\bstranded\"\x8a\x01\n" +
+	"\bstranded\x18\x05 \x03(\tR\bstranded\x12\x16\n" +
+	"\x06labels\x18\x06 \x03(\tR\x06labels\x12\x16\n" +
+	"\x06taints\x18\a \x03(\tR\x06taints\x12/\n" +
+	"\aon_node\x18\b \x03(\v2\x16.shardsched.v1.NodePodR\x06onNode\x12\"\n" +
+	"\rpods_left_out\x18\t \x01(\rR\vpodsLeftOut\x12\x14\n" +
+	"\x05shard\x18\n" +
+	" \x01(\rR\x05shard\"\xce\x01\n" +
+	"\aNodePod\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12;\n" +
+	"\brequests\x18\x04 \x03(\v2\x1f.shardsched.v1.ResourceQuantityR\brequests\x12\x1e\n" +
+	"\n" +
+	"controller\x18\x05 \x01(\tR\n" +
+	"controller\x12\x18\n" +
+	"\aassumed\x18\x06 \x01(\bR\aassumed\"J\n" +
+	"\x10ResourceQuantity\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1a\n" +
+	"\bquantity\x18\x02 \x01(\x03R\bquantity\"\xe3\x01\n" +
+	"\x11GetNodeMapRequest\x12!\n" +
+	"\fgroup_labels\x18\x01 \x03(\tR\vgroupLabels\x121\n" +
+	"\x06colour\x18\x02 \x01(\x0e2\x19.shardsched.v1.NodeColourR\x06colour\x12\x1a\n" +
+	"\bresource\x18\x03 \x01(\tR\bresource\x12\x1c\n" +
+	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x16\n" +
+	"\x06plugin\x18\x06 \x01(\tR\x06plugin\x12\x12\n" +
+	"\x04size\x18\a \x01(\tR\x04size\"9\n" +
+	"\tNodeGroup\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\tR\x06values\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\rR\x05nodes\"5\n" +
+	"\tNodeClass\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\rR\x05nodes\"[\n" +
+	"\tNodeScale\x12\x10\n" +
+	"\x03low\x18\x01 \x01(\x03R\x03low\x12\x12\n" +
+	"\x04high\x18\x02 \x01(\x03R\x04high\x12\x12\n" +
+	"\x04unit\x18\x03 \x01(\tR\x04unit\x12\x14\n" +
+	"\x05nodes\x18\x04 \x01(\rR\x05nodes\"\xba\x02\n" +
+	"\x12GetNodeMapResponse\x12 \n" +
+	"\vfingerprint\x18\x01 \x01(\x04R\vfingerprint\x120\n" +
+	"\x06groups\x18\x02 \x03(\v2\x18.shardsched.v1.NodeGroupR\x06groups\x12\x14\n" +
+	"\x05cells\x18\x03 \x01(\fR\x05cells\x12.\n" +
+	"\x05scale\x18\x04 \x01(\v2\x18.shardsched.v1.NodeScaleR\x05scale\x122\n" +
+	"\aclasses\x18\x05 \x03(\v2\x18.shardsched.v1.NodeClassR\aclasses\x12\x12\n" +
+	"\x04room\x18\x06 \x01(\x04R\x04room\x12\x18\n" +
+	"\aplugins\x18\a \x03(\tR\aplugins\x12\x12\n" +
+	"\x04note\x18\b \x01(\tR\x04note\x12\x14\n" +
+	"\x05nodes\x18\t \x01(\rR\x05nodes\"c\n" +
+	"\x13ListMapNodesRequest\x12 \n" +
+	"\vfingerprint\x18\x01 \x01(\x04R\vfingerprint\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\rR\x05first\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\",\n" +
+	"\x14ListMapNodesResponse\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"\x19\n" +
+	"\x17GetFragmentationRequest\"\xb7\x02\n" +
+	"\x15ResourceFragmentation\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12 \n" +
+	"\vallocatable\x18\x02 \x01(\x03R\vallocatable\x12\x1c\n" +
+	"\trequested\x18\x03 \x01(\x03R\trequested\x12&\n" +
+	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\x12\x1a\n" +
+	"\bcordoned\x18\x05 \x01(\x03R\bcordoned\x12\x1a\n" +
+	"\bstranded\x18\x06 \x01(\x03R\bstranded\x12%\n" +
+	"\x0estranded_nodes\x18\a \x01(\rR\rstrandedNodes\x12\x18\n" +
+	"\alargest\x18\b \x01(\x03R\alargest\x12!\n" +
+	"\flargest_node\x18\t \x01(\tR\vlargestNode\"\xb6\x01\n" +
+	"\x18GetFragmentationResponse\x12B\n" +
+	"\tresources\x18\x01 \x03(\v2$.shardsched.v1.ResourceFragmentationR\tresources\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\rR\x05nodes\x12%\n" +
+	"\x0ecordoned_nodes\x18\x03 \x01(\rR\rcordonedNodes\x12\x19\n" +
+	"\bleft_out\x18\x04 \x01(\rR\aleftOut\"\x8a\x01\n" +
 	"\x11ListTracesRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12-\n" +
@@ -6759,7 +7798,14 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x1cWATCH_EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCH_EVENT_TYPE_ADDED\x10\x01\x12\x1d\n" +
 	"\x19WATCH_EVENT_TYPE_MODIFIED\x10\x02\x12\x1c\n" +
-	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\x80\t\n" +
+	"\x18WATCH_EVENT_TYPE_DELETED\x10\x03*\x85\x01\n" +
+	"\n" +
+	"NodeColour\x12\x1b\n" +
+	"\x17NODE_COLOUR_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12NODE_COLOUR_TAINTS\x10\x01\x12\x15\n" +
+	"\x11NODE_COLOUR_SHARD\x10\x02\x12\x15\n" +
+	"\x11NODE_COLOUR_SCORE\x10\x03\x12\x14\n" +
+	"\x10NODE_COLOUR_ROOM\x10\x042\x91\v\n" +
 	"\x10SchedulerService\x12B\n" +
 	"\x05Apply\x12\x1b.shardsched.v1.ApplyRequest\x1a\x1c.shardsched.v1.ApplyResponse\x12E\n" +
 	"\x06Delete\x12\x1c.shardsched.v1.DeleteRequest\x1a\x1d.shardsched.v1.DeleteResponse\x12T\n" +
@@ -6770,7 +7816,11 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"ListShards\x12 .shardsched.v1.ListShardsRequest\x1a!.shardsched.v1.ListShardsResponse\x12T\n" +
 	"\vListDevices\x12!.shardsched.v1.ListDevicesRequest\x1a\".shardsched.v1.ListDevicesResponse\x12H\n" +
 	"\aExplain\x12\x1d.shardsched.v1.ExplainRequest\x1a\x1e.shardsched.v1.ExplainResponse\x12T\n" +
-	"\vExplainNode\x12!.shardsched.v1.ExplainNodeRequest\x1a\".shardsched.v1.ExplainNodeResponse\x12T\n" +
+	"\vExplainNode\x12!.shardsched.v1.ExplainNodeRequest\x1a\".shardsched.v1.ExplainNodeResponse\x12Q\n" +
+	"\n" +
+	"GetNodeMap\x12 .shardsched.v1.GetNodeMapRequest\x1a!.shardsched.v1.GetNodeMapResponse\x12W\n" +
+	"\fListMapNodes\x12\".shardsched.v1.ListMapNodesRequest\x1a#.shardsched.v1.ListMapNodesResponse\x12c\n" +
+	"\x10GetFragmentation\x12&.shardsched.v1.GetFragmentationRequest\x1a'.shardsched.v1.GetFragmentationResponse\x12T\n" +
 	"\vListPending\x12!.shardsched.v1.ListPendingRequest\x1a\".shardsched.v1.ListPendingResponse\x12Z\n" +
 	"\rListDecisions\x12#.shardsched.v1.ListDecisionsRequest\x1a$.shardsched.v1.ListDecisionsResponse\x12Q\n" +
 	"\n" +
@@ -6791,224 +7841,250 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_scheduler_proto_rawDescData
 }
 
-var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
+var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
-	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
-	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
-	(*ObjectRef)(nil),             // 2: shardsched.v1.ObjectRef
-	(*Object)(nil),                // 3: shardsched.v1.Object
-	(*ApplyRequest)(nil),          // 4: shardsched.v1.ApplyRequest
-	(*ApplyResponse)(nil),         // 5: shardsched.v1.ApplyResponse
-	(*DeleteRequest)(nil),         // 6: shardsched.v1.DeleteRequest
-	(*DeleteResponse)(nil),        // 7: shardsched.v1.DeleteResponse
-	(*ListObjectsRequest)(nil),    // 8: shardsched.v1.ListObjectsRequest
-	(*ListObjectsResponse)(nil),   // 9: shardsched.v1.ListObjectsResponse
-	(*WatchRequest)(nil),          // 10: shardsched.v1.WatchRequest
-	(*WatchEvent)(nil),            // 11: shardsched.v1.WatchEvent
-	(*WatchResponse)(nil),         // 12: shardsched.v1.WatchResponse
-	(*ListWorkersRequest)(nil),    // 13: shardsched.v1.ListWorkersRequest
-	(*WorkerStatus)(nil),          // 14: shardsched.v1.WorkerStatus
-	(*ListWorkersResponse)(nil),   // 15: shardsched.v1.ListWorkersResponse
-	(*ListShardsRequest)(nil),     // 16: shardsched.v1.ListShardsRequest
-	(*ShardStatus)(nil),           // 17: shardsched.v1.ShardStatus
-	(*ListShardsResponse)(nil),    // 18: shardsched.v1.ListShardsResponse
-	(*ListDevicesRequest)(nil),    // 19: shardsched.v1.ListDevicesRequest
-	(*DeviceStatus)(nil),          // 20: shardsched.v1.DeviceStatus
-	(*ListDevicesResponse)(nil),   // 21: shardsched.v1.ListDevicesResponse
-	(*ExplainRequest)(nil),        // 22: shardsched.v1.ExplainRequest
-	(*PluginScore)(nil),           // 23: shardsched.v1.PluginScore
-	(*ScoredNode)(nil),            // 24: shardsched.v1.ScoredNode
-	(*RefusedNode)(nil),           // 25: shardsched.v1.RefusedNode
-	(*DeviceShortage)(nil),        // 26: shardsched.v1.DeviceShortage
-	(*RequestShortage)(nil),       // 27: shardsched.v1.RequestShortage
-	(*MissedDevice)(nil),          // 28: shardsched.v1.MissedDevice
-	(*ShortageCount)(nil),         // 29: shardsched.v1.ShortageCount
-	(*ExplainResponse)(nil),       // 30: shardsched.v1.ExplainResponse
-	(*SpreadConstraint)(nil),      // 31: shardsched.v1.SpreadConstraint
-	(*SpreadDomain)(nil),          // 32: shardsched.v1.SpreadDomain
-	(*DisruptionBudget)(nil),      // 33: shardsched.v1.DisruptionBudget
-	(*WorkloadPod)(nil),           // 34: shardsched.v1.WorkloadPod
-	(*Arrival)(nil),               // 35: shardsched.v1.Arrival
-	(*Cause)(nil),                 // 36: shardsched.v1.Cause
-	(*ListPendingRequest)(nil),    // 37: shardsched.v1.ListPendingRequest
-	(*QueueCounts)(nil),           // 38: shardsched.v1.QueueCounts
-	(*PendingPod)(nil),            // 39: shardsched.v1.PendingPod
-	(*GateCount)(nil),             // 40: shardsched.v1.GateCount
-	(*PendingGroup)(nil),          // 41: shardsched.v1.PendingGroup
-	(*ListPendingResponse)(nil),   // 42: shardsched.v1.ListPendingResponse
-	(*ExplainNodeRequest)(nil),    // 43: shardsched.v1.ExplainNodeRequest
-	(*NodeAmount)(nil),            // 44: shardsched.v1.NodeAmount
-	(*ExplainNodeResponse)(nil),   // 45: shardsched.v1.ExplainNodeResponse
-	(*ListTracesRequest)(nil),     // 46: shardsched.v1.ListTracesRequest
-	(*Span)(nil),                  // 47: shardsched.v1.Span
-	(*Trace)(nil),                 // 48: shardsched.v1.Trace
-	(*ListTracesResponse)(nil),    // 49: shardsched.v1.ListTracesResponse
-	(*PastDecision)(nil),          // 50: shardsched.v1.PastDecision
-	(*Preemption)(nil),            // 51: shardsched.v1.Preemption
-	(*PreemptedPod)(nil),          // 52: shardsched.v1.PreemptedPod
-	(*BudgetUse)(nil),             // 53: shardsched.v1.BudgetUse
-	(*ListDecisionsRequest)(nil),  // 54: shardsched.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 55: shardsched.v1.ListDecisionsResponse
-	(*Review)(nil),                // 56: shardsched.v1.Review
-	(*Refusal)(nil),               // 57: shardsched.v1.Refusal
-	(*Waits)(nil),                 // 58: shardsched.v1.Waits
-	(*PluginWaits)(nil),           // 59: shardsched.v1.PluginWaits
-	(*NodeVerdict)(nil),           // 60: shardsched.v1.NodeVerdict
-	(*Decision)(nil),              // 61: shardsched.v1.Decision
-	(*ClaimDevices)(nil),          // 62: shardsched.v1.ClaimDevices
-	(*GetSummaryRequest)(nil),     // 63: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 64: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 65: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 66: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 67: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 68: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 69: shardsched.v1.Summary
-	(*Tuning)(nil),                // 70: shardsched.v1.Tuning
-	(*Way)(nil),                   // 71: shardsched.v1.Way
-	(*DriverDevices)(nil),         // 72: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),      // 73: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 74: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 75: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 76: shardsched.v1.NotLeader
-	(*NotKept)(nil),               // 77: shardsched.v1.NotKept
-	(*QueueEntry)(nil),            // 78: shardsched.v1.QueueEntry
-	(*HistoryChunk)(nil),          // 79: shardsched.v1.HistoryChunk
-	(*Departure)(nil),             // 80: shardsched.v1.Departure
-	(*KeptTrace)(nil),             // 81: shardsched.v1.KeptTrace
-	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 83: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 84: shardsched.v1.ReasonCount
+	(ApplyOutcome)(0),                // 0: shardsched.v1.ApplyOutcome
+	(WatchEventType)(0),              // 1: shardsched.v1.WatchEventType
+	(NodeColour)(0),                  // 2: shardsched.v1.NodeColour
+	(*ObjectRef)(nil),                // 3: shardsched.v1.ObjectRef
+	(*Object)(nil),                   // 4: shardsched.v1.Object
+	(*ApplyRequest)(nil),             // 5: shardsched.v1.ApplyRequest
+	(*ApplyResponse)(nil),            // 6: shardsched.v1.ApplyResponse
+	(*DeleteRequest)(nil),            // 7: shardsched.v1.DeleteRequest
+	(*DeleteResponse)(nil),           // 8: shardsched.v1.DeleteResponse
+	(*ListObjectsRequest)(nil),       // 9: shardsched.v1.ListObjectsRequest
+	(*ListObjectsResponse)(nil),      // 10: shardsched.v1.ListObjectsResponse
+	(*WatchRequest)(nil),             // 11: shardsched.v1.WatchRequest
+	(*WatchEvent)(nil),               // 12: shardsched.v1.WatchEvent
+	(*WatchResponse)(nil),            // 13: shardsched.v1.WatchResponse
+	(*ListWorkersRequest)(nil),       // 14: shardsched.v1.ListWorkersRequest
+	(*WorkerStatus)(nil),             // 15: shardsched.v1.WorkerStatus
+	(*ListWorkersResponse)(nil),      // 16: shardsched.v1.ListWorkersResponse
+	(*ListShardsRequest)(nil),        // 17: shardsched.v1.ListShardsRequest
+	(*ShardStatus)(nil),              // 18: shardsched.v1.ShardStatus
+	(*ListShardsResponse)(nil),       // 19: shardsched.v1.ListShardsResponse
+	(*ListDevicesRequest)(nil),       // 20: shardsched.v1.ListDevicesRequest
+	(*DeviceStatus)(nil),             // 21: shardsched.v1.DeviceStatus
+	(*ListDevicesResponse)(nil),      // 22: shardsched.v1.ListDevicesResponse
+	(*ExplainRequest)(nil),           // 23: shardsched.v1.ExplainRequest
+	(*PluginScore)(nil),              // 24: shardsched.v1.PluginScore
+	(*ScoredNode)(nil),               // 25: shardsched.v1.ScoredNode
+	(*RefusedNode)(nil),              // 26: shardsched.v1.RefusedNode
+	(*DeviceShortage)(nil),           // 27: shardsched.v1.DeviceShortage
+	(*RequestShortage)(nil),          // 28: shardsched.v1.RequestShortage
+	(*MissedDevice)(nil),             // 29: shardsched.v1.MissedDevice
+	(*ShortageCount)(nil),            // 30: shardsched.v1.ShortageCount
+	(*ExplainResponse)(nil),          // 31: shardsched.v1.ExplainResponse
+	(*SpreadConstraint)(nil),         // 32: shardsched.v1.SpreadConstraint
+	(*SpreadDomain)(nil),             // 33: shardsched.v1.SpreadDomain
+	(*DisruptionBudget)(nil),         // 34: shardsched.v1.DisruptionBudget
+	(*WorkloadPod)(nil),              // 35: shardsched.v1.WorkloadPod
+	(*Arrival)(nil),                  // 36: shardsched.v1.Arrival
+	(*Cause)(nil),                    // 37: shardsched.v1.Cause
+	(*ListPendingRequest)(nil),       // 38: shardsched.v1.ListPendingRequest
+	(*QueueCounts)(nil),              // 39: shardsched.v1.QueueCounts
+	(*PendingPod)(nil),               // 40: shardsched.v1.PendingPod
+	(*GateCount)(nil),                // 41: shardsched.v1.GateCount
+	(*PendingGroup)(nil),             // 42: shardsched.v1.PendingGroup
+	(*ListPendingResponse)(nil),      // 43: shardsched.v1.ListPendingResponse
+	(*ExplainNodeRequest)(nil),       // 44: shardsched.v1.ExplainNodeRequest
+	(*NodeAmount)(nil),               // 45: shardsched.v1.NodeAmount
+	(*ExplainNodeResponse)(nil),      // 46: shardsched.v1.ExplainNodeResponse
+	(*NodePod)(nil),                  // 47: shardsched.v1.NodePod
+	(*ResourceQuantity)(nil),         // 48: shardsched.v1.ResourceQuantity
+	(*GetNodeMapRequest)(nil),        // 49: shardsched.v1.GetNodeMapRequest
+	(*NodeGroup)(nil),                // 50: shardsched.v1.NodeGroup
+	(*NodeClass)(nil),                // 51: shardsched.v1.NodeClass
+	(*NodeScale)(nil),                // 52: shardsched.v1.NodeScale
+	(*GetNodeMapResponse)(nil),       // 53: shardsched.v1.GetNodeMapResponse
+	(*ListMapNodesRequest)(nil),      // 54: shardsched.v1.ListMapNodesRequest
+	(*ListMapNodesResponse)(nil),     // 55: shardsched.v1.ListMapNodesResponse
+	(*GetFragmentationRequest)(nil),  // 56: shardsched.v1.GetFragmentationRequest
+	(*ResourceFragmentation)(nil),    // 57: shardsched.v1.ResourceFragmentation
+	(*GetFragmentationResponse)(nil), // 58: shardsched.v1.GetFragmentationResponse
+	(*ListTracesRequest)(nil),        // 59: shardsched.v1.ListTracesRequest
+	(*Span)(nil),                     // 60: shardsched.v1.Span
+	(*Trace)(nil),                    // 61: shardsched.v1.Trace
+	(*ListTracesResponse)(nil),       // 62: shardsched.v1.ListTracesResponse
+	(*PastDecision)(nil),             // 63: shardsched.v1.PastDecision
+	(*Preemption)(nil),               // 64: shardsched.v1.Preemption
+	(*PreemptedPod)(nil),             // 65: shardsched.v1.PreemptedPod
+	(*BudgetUse)(nil),                // 66: shardsched.v1.BudgetUse
+	(*ListDecisionsRequest)(nil),     // 67: shardsched.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),    // 68: shardsched.v1.ListDecisionsResponse
+	(*Review)(nil),                   // 69: shardsched.v1.Review
+	(*Refusal)(nil),                  // 70: shardsched.v1.Refusal
+	(*Waits)(nil),                    // 71: shardsched.v1.Waits
+	(*PluginWaits)(nil),              // 72: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),              // 73: shardsched.v1.NodeVerdict
+	(*Decision)(nil),                 // 74: shardsched.v1.Decision
+	(*ClaimDevices)(nil),             // 75: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),        // 76: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),       // 77: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),                // 78: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),            // 79: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),            // 80: shardsched.v1.PendingReason
+	(*Utilisation)(nil),              // 81: shardsched.v1.Utilisation
+	(*Summary)(nil),                  // 82: shardsched.v1.Summary
+	(*Tuning)(nil),                   // 83: shardsched.v1.Tuning
+	(*Way)(nil),                      // 84: shardsched.v1.Way
+	(*DriverDevices)(nil),            // 85: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),         // 86: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),        // 87: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),             // 88: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),                // 89: shardsched.v1.NotLeader
+	(*NotKept)(nil),                  // 90: shardsched.v1.NotKept
+	(*QueueEntry)(nil),               // 91: shardsched.v1.QueueEntry
+	(*HistoryChunk)(nil),             // 92: shardsched.v1.HistoryChunk
+	(*Departure)(nil),                // 93: shardsched.v1.Departure
+	(*KeptTrace)(nil),                // 94: shardsched.v1.KeptTrace
+	(*durationpb.Duration)(nil),      // 95: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 96: google.protobuf.Timestamp
+	(*ReasonCount)(nil),              // 97: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
-	2,   // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
-	3,   // 1: shardsched.v1.ApplyRequest.objects:type_name -> shardsched.v1.Object
+	3,   // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
+	4,   // 1: shardsched.v1.ApplyRequest.objects:type_name -> shardsched.v1.Object
 	0,   // 2: shardsched.v1.ApplyResponse.outcomes:type_name -> shardsched.v1.ApplyOutcome
-	2,   // 3: shardsched.v1.DeleteRequest.refs:type_name -> shardsched.v1.ObjectRef
-	3,   // 4: shardsched.v1.ListObjectsResponse.objects:type_name -> shardsched.v1.Object
+	3,   // 3: shardsched.v1.DeleteRequest.refs:type_name -> shardsched.v1.ObjectRef
+	4,   // 4: shardsched.v1.ListObjectsResponse.objects:type_name -> shardsched.v1.Object
 	1,   // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
-	3,   // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
-	11,  // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	82,  // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	83,  // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
-	14,  // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
-	17,  // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
-	20,  // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
-	23,  // 13: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
-	26,  // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
-	27,  // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
-	28,  // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
-	61,  // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
-	24,  // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	84,  // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
-	25,  // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	50,  // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	58,  // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	60,  // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
-	29,  // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
-	36,  // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	83,  // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
-	35,  // 27: shardsched.v1.ExplainResponse.arrival:type_name -> shardsched.v1.Arrival
-	31,  // 28: shardsched.v1.ExplainResponse.spread:type_name -> shardsched.v1.SpreadConstraint
-	33,  // 29: shardsched.v1.ExplainResponse.budgets:type_name -> shardsched.v1.DisruptionBudget
-	34,  // 30: shardsched.v1.ExplainResponse.workload_members:type_name -> shardsched.v1.WorkloadPod
-	32,  // 31: shardsched.v1.SpreadConstraint.domains:type_name -> shardsched.v1.SpreadDomain
-	83,  // 32: shardsched.v1.WorkloadPod.created:type_name -> google.protobuf.Timestamp
-	83,  // 33: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
-	83,  // 34: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
-	83,  // 35: shardsched.v1.PendingPod.created:type_name -> google.protobuf.Timestamp
-	83,  // 36: shardsched.v1.PendingPod.backoff_until:type_name -> google.protobuf.Timestamp
-	83,  // 37: shardsched.v1.GateCount.oldest:type_name -> google.protobuf.Timestamp
-	36,  // 38: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	83,  // 39: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
-	38,  // 40: shardsched.v1.PendingGroup.queues:type_name -> shardsched.v1.QueueCounts
-	39,  // 41: shardsched.v1.PendingGroup.oldest_pods:type_name -> shardsched.v1.PendingPod
-	41,  // 42: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
-	38,  // 43: shardsched.v1.ListPendingResponse.queues:type_name -> shardsched.v1.QueueCounts
-	82,  // 44: shardsched.v1.ListPendingResponse.age_bins:type_name -> google.protobuf.Duration
-	40,  // 45: shardsched.v1.ListPendingResponse.gates:type_name -> shardsched.v1.GateCount
-	44,  // 46: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
-	82,  // 47: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
-	83,  // 48: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
-	82,  // 49: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
-	47,  // 50: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
-	48,  // 51: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
-	61,  // 52: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	83,  // 53: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
-	24,  // 54: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	56,  // 55: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
-	82,  // 56: shardsched.v1.PastDecision.waited:type_name -> google.protobuf.Duration
-	82,  // 57: shardsched.v1.PastDecision.took:type_name -> google.protobuf.Duration
-	51,  // 58: shardsched.v1.PastDecision.preemption:type_name -> shardsched.v1.Preemption
-	52,  // 59: shardsched.v1.Preemption.victims:type_name -> shardsched.v1.PreemptedPod
-	53,  // 60: shardsched.v1.Preemption.budgets:type_name -> shardsched.v1.BudgetUse
-	82,  // 61: shardsched.v1.ListDecisionsRequest.slow:type_name -> google.protobuf.Duration
-	50,  // 62: shardsched.v1.ListDecisionsResponse.decisions:type_name -> shardsched.v1.PastDecision
-	57,  // 63: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
-	59,  // 64: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	83,  // 65: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	83,  // 66: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	24,  // 67: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	25,  // 68: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	62,  // 69: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	69,  // 70: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	82,  // 71: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	82,  // 72: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	82,  // 73: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	65,  // 74: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	82,  // 75: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	82,  // 76: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	65,  // 77: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	67,  // 78: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	66,  // 79: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14,  // 80: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	68,  // 81: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	72,  // 82: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	70,  // 83: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
-	71,  // 84: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	82,  // 85: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
-	75,  // 86: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	75,  // 87: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	83,  // 88: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	83,  // 89: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	83,  // 90: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	50,  // 91: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
-	80,  // 92: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
-	81,  // 93: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
-	83,  // 94: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
-	4,   // 95: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,   // 96: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,   // 97: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10,  // 98: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13,  // 99: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16,  // 100: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19,  // 101: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	22,  // 102: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	43,  // 103: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
-	37,  // 104: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
-	54,  // 105: shardsched.v1.SchedulerService.ListDecisions:input_type -> shardsched.v1.ListDecisionsRequest
-	46,  // 106: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
-	63,  // 107: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	73,  // 108: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,   // 109: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,   // 110: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,   // 111: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12,  // 112: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15,  // 113: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18,  // 114: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	21,  // 115: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	30,  // 116: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	45,  // 117: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
-	42,  // 118: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
-	55,  // 119: shardsched.v1.SchedulerService.ListDecisions:output_type -> shardsched.v1.ListDecisionsResponse
-	49,  // 120: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
-	64,  // 121: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	74,  // 122: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	109, // [109:123] is the sub-list for method output_type
-	95,  // [95:109] is the sub-list for method input_type
-	95,  // [95:95] is the sub-list for extension type_name
-	95,  // [95:95] is the sub-list for extension extendee
-	0,   // [0:95] is the sub-list for field type_name
+	4,   // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
+	12,  // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
+	95,  // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	96,  // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	15,  // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
+	18,  // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
+	21,  // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
+	24,  // 13: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
+	27,  // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
+	28,  // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
+	29,  // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
+	74,  // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	25,  // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
+	97,  // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	26,  // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
+	63,  // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	71,  // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	73,  // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	30,  // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
+	37,  // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
+	96,  // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	36,  // 27: shardsched.v1.ExplainResponse.arrival:type_name -> shardsched.v1.Arrival
+	32,  // 28: shardsched.v1.ExplainResponse.spread:type_name -> shardsched.v1.SpreadConstraint
+	34,  // 29: shardsched.v1.ExplainResponse.budgets:type_name -> shardsched.v1.DisruptionBudget
+	35,  // 30: shardsched.v1.ExplainResponse.workload_members:type_name -> shardsched.v1.WorkloadPod
+	33,  // 31: shardsched.v1.SpreadConstraint.domains:type_name -> shardsched.v1.SpreadDomain
+	96,  // 32: shardsched.v1.WorkloadPod.created:type_name -> google.protobuf.Timestamp
+	96,  // 33: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
+	96,  // 34: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
+	96,  // 35: shardsched.v1.PendingPod.created:type_name -> google.protobuf.Timestamp
+	96,  // 36: shardsched.v1.PendingPod.backoff_until:type_name -> google.protobuf.Timestamp
+	96,  // 37: shardsched.v1.GateCount.oldest:type_name -> google.protobuf.Timestamp
+	37,  // 38: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
+	96,  // 39: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	39,  // 40: shardsched.v1.PendingGroup.queues:type_name -> shardsched.v1.QueueCounts
+	40,  // 41: shardsched.v1.PendingGroup.oldest_pods:type_name -> shardsched.v1.PendingPod
+	42,  // 42: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
+	39,  // 43: shardsched.v1.ListPendingResponse.queues:type_name -> shardsched.v1.QueueCounts
+	95,  // 44: shardsched.v1.ListPendingResponse.age_bins:type_name -> google.protobuf.Duration
+	41,  // 45: shardsched.v1.ListPendingResponse.gates:type_name -> shardsched.v1.GateCount
+	45,  // 46: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
+	47,  // 47: shardsched.v1.ExplainNodeResponse.on_node:type_name -> shardsched.v1.NodePod
+	48,  // 48: shardsched.v1.NodePod.requests:type_name -> shardsched.v1.ResourceQuantity
+	2,   // 49: shardsched.v1.GetNodeMapRequest.colour:type_name -> shardsched.v1.NodeColour
+	50,  // 50: shardsched.v1.GetNodeMapResponse.groups:type_name -> shardsched.v1.NodeGroup
+	52,  // 51: shardsched.v1.GetNodeMapResponse.scale:type_name -> shardsched.v1.NodeScale
+	51,  // 52: shardsched.v1.GetNodeMapResponse.classes:type_name -> shardsched.v1.NodeClass
+	57,  // 53: shardsched.v1.GetFragmentationResponse.resources:type_name -> shardsched.v1.ResourceFragmentation
+	95,  // 54: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
+	96,  // 55: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
+	95,  // 56: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
+	60,  // 57: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
+	61,  // 58: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
+	74,  // 59: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	96,  // 60: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	25,  // 61: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	69,  // 62: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
+	95,  // 63: shardsched.v1.PastDecision.waited:type_name -> google.protobuf.Duration
+	95,  // 64: shardsched.v1.PastDecision.took:type_name -> google.protobuf.Duration
+	64,  // 65: shardsched.v1.PastDecision.preemption:type_name -> shardsched.v1.Preemption
+	65,  // 66: shardsched.v1.Preemption.victims:type_name -> shardsched.v1.PreemptedPod
+	66,  // 67: shardsched.v1.Preemption.budgets:type_name -> shardsched.v1.BudgetUse
+	95,  // 68: shardsched.v1.ListDecisionsRequest.slow:type_name -> google.protobuf.Duration
+	63,  // 69: shardsched.v1.ListDecisionsResponse.decisions:type_name -> shardsched.v1.PastDecision
+	70,  // 70: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
+	72,  // 71: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	96,  // 72: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	96,  // 73: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	25,  // 74: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	26,  // 75: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	75,  // 76: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	82,  // 77: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	95,  // 78: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	95,  // 79: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	95,  // 80: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	78,  // 81: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	95,  // 82: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	95,  // 83: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	78,  // 84: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	80,  // 85: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	79,  // 86: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	15,  // 87: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	81,  // 88: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	85,  // 89: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	83,  // 90: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
+	84,  // 91: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
+	95,  // 92: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	88,  // 93: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	88,  // 94: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	96,  // 95: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	96,  // 96: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	96,  // 97: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	63,  // 98: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
+	93,  // 99: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
+	94,  // 100: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
+	96,  // 101: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
+	5,   // 102: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	7,   // 103: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	9,   // 104: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	11,  // 105: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	14,  // 106: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	17,  // 107: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	20,  // 108: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	23,  // 109: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	44,  // 110: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
+	49,  // 111: shardsched.v1.SchedulerService.GetNodeMap:input_type -> shardsched.v1.GetNodeMapRequest
+	54,  // 112: shardsched.v1.SchedulerService.ListMapNodes:input_type -> shardsched.v1.ListMapNodesRequest
+	56,  // 113: shardsched.v1.SchedulerService.GetFragmentation:input_type -> shardsched.v1.GetFragmentationRequest
+	38,  // 114: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	67,  // 115: shardsched.v1.SchedulerService.ListDecisions:input_type -> shardsched.v1.ListDecisionsRequest
+	59,  // 116: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
+	76,  // 117: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	86,  // 118: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	6,   // 119: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	8,   // 120: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	10,  // 121: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	13,  // 122: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	16,  // 123: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	19,  // 124: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	22,  // 125: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	31,  // 126: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	46,  // 127: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
+	53,  // 128: shardsched.v1.SchedulerService.GetNodeMap:output_type -> shardsched.v1.GetNodeMapResponse
+	55,  // 129: shardsched.v1.SchedulerService.ListMapNodes:output_type -> shardsched.v1.ListMapNodesResponse
+	58,  // 130: shardsched.v1.SchedulerService.GetFragmentation:output_type -> shardsched.v1.GetFragmentationResponse
+	43,  // 131: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	68,  // 132: shardsched.v1.SchedulerService.ListDecisions:output_type -> shardsched.v1.ListDecisionsResponse
+	62,  // 133: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
+	77,  // 134: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	87,  // 135: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	119, // [119:136] is the sub-list for method output_type
+	102, // [102:119] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -7017,14 +8093,14 @@ func file_shardsched_v1_scheduler_proto_init() {
 		return
 	}
 	file_shardsched_v1_query_proto_init()
-	file_shardsched_v1_scheduler_proto_msgTypes[54].OneofWrappers = []any{}
+	file_shardsched_v1_scheduler_proto_msgTypes[66].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   80,
+			NumEnums:      3,
+			NumMessages:   92,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,20 +21,23 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SchedulerService_Apply_FullMethodName         = "/shardsched.v1.SchedulerService/Apply"
-	SchedulerService_Delete_FullMethodName        = "/shardsched.v1.SchedulerService/Delete"
-	SchedulerService_ListObjects_FullMethodName   = "/shardsched.v1.SchedulerService/ListObjects"
-	SchedulerService_Watch_FullMethodName         = "/shardsched.v1.SchedulerService/Watch"
-	SchedulerService_ListWorkers_FullMethodName   = "/shardsched.v1.SchedulerService/ListWorkers"
-	SchedulerService_ListShards_FullMethodName    = "/shardsched.v1.SchedulerService/ListShards"
-	SchedulerService_ListDevices_FullMethodName   = "/shardsched.v1.SchedulerService/ListDevices"
-	SchedulerService_Explain_FullMethodName       = "/shardsched.v1.SchedulerService/Explain"
-	SchedulerService_ExplainNode_FullMethodName   = "/shardsched.v1.SchedulerService/ExplainNode"
-	SchedulerService_ListPending_FullMethodName   = "/shardsched.v1.SchedulerService/ListPending"
-	SchedulerService_ListDecisions_FullMethodName = "/shardsched.v1.SchedulerService/ListDecisions"
-	SchedulerService_ListTraces_FullMethodName    = "/shardsched.v1.SchedulerService/ListTraces"
-	SchedulerService_GetSummary_FullMethodName    = "/shardsched.v1.SchedulerService/GetSummary"
-	SchedulerService_GetLeader_FullMethodName     = "/shardsched.v1.SchedulerService/GetLeader"
+	SchedulerService_Apply_FullMethodName            = "/shardsched.v1.SchedulerService/Apply"
+	SchedulerService_Delete_FullMethodName           = "/shardsched.v1.SchedulerService/Delete"
+	SchedulerService_ListObjects_FullMethodName      = "/shardsched.v1.SchedulerService/ListObjects"
+	SchedulerService_Watch_FullMethodName            = "/shardsched.v1.SchedulerService/Watch"
+	SchedulerService_ListWorkers_FullMethodName      = "/shardsched.v1.SchedulerService/ListWorkers"
+	SchedulerService_ListShards_FullMethodName       = "/shardsched.v1.SchedulerService/ListShards"
+	SchedulerService_ListDevices_FullMethodName      = "/shardsched.v1.SchedulerService/ListDevices"
+	SchedulerService_Explain_FullMethodName          = "/shardsched.v1.SchedulerService/Explain"
+	SchedulerService_ExplainNode_FullMethodName      = "/shardsched.v1.SchedulerService/ExplainNode"
+	SchedulerService_GetNodeMap_FullMethodName       = "/shardsched.v1.SchedulerService/GetNodeMap"
+	SchedulerService_ListMapNodes_FullMethodName     = "/shardsched.v1.SchedulerService/ListMapNodes"
+	SchedulerService_GetFragmentation_FullMethodName = "/shardsched.v1.SchedulerService/GetFragmentation"
+	SchedulerService_ListPending_FullMethodName      = "/shardsched.v1.SchedulerService/ListPending"
+	SchedulerService_ListDecisions_FullMethodName    = "/shardsched.v1.SchedulerService/ListDecisions"
+	SchedulerService_ListTraces_FullMethodName       = "/shardsched.v1.SchedulerService/ListTraces"
+	SchedulerService_GetSummary_FullMethodName       = "/shardsched.v1.SchedulerService/GetSummary"
+	SchedulerService_GetLeader_FullMethodName        = "/shardsched.v1.SchedulerService/GetLeader"
 )
 
 // SchedulerServiceClient is the client API for SchedulerService service.
@@ -63,6 +66,13 @@ type SchedulerServiceClient interface {
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 	// ExplainNode tells what a node has left.
 	ExplainNode(ctx context.Context, in *ExplainNodeRequest, opts ...grpc.CallOption) (*ExplainNodeResponse, error)
+	// GetNodeMap tells one thing of every node, compactly, grouped by labels: how full it is, what keeps pods off it, or what becomes of a
+	// pod there.
+	GetNodeMap(ctx context.Context, in *GetNodeMapRequest, opts ...grpc.CallOption) (*GetNodeMapResponse, error)
+	// ListMapNodes names nodes by their places in a map.
+	ListMapNodes(ctx context.Context, in *ListMapNodesRequest, opts ...grpc.CallOption) (*ListMapNodesResponse, error)
+	// GetFragmentation tells how what is left of each resource is spread over the nodes.
+	GetFragmentation(ctx context.Context, in *GetFragmentationRequest, opts ...grpc.CallOption) (*GetFragmentationResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error)
 	// ListDecisions pages through the decisions that the leader remembers, the newest first.
@@ -182,6 +192,36 @@ func (c *schedulerServiceClient) ExplainNode(ctx context.Context, in *ExplainNod
 	return out, nil
 }
 
+func (c *schedulerServiceClient) GetNodeMap(ctx context.Context, in *GetNodeMapRequest, opts ...grpc.CallOption) (*GetNodeMapResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetNodeMapResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_GetNodeMap_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) ListMapNodes(ctx context.Context, in *ListMapNodesRequest, opts ...grpc.CallOption) (*ListMapNodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListMapNodesResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListMapNodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) GetFragmentation(ctx context.Context, in *GetFragmentationRequest, opts ...grpc.CallOption) (*GetFragmentationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFragmentationResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_GetFragmentation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListPendingResponse)
@@ -258,6 +298,13 @@ type SchedulerServiceServer interface {
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	// ExplainNode tells what a node has left.
 	ExplainNode(context.Context, *ExplainNodeRequest) (*ExplainNodeResponse, error)
+	// GetNodeMap tells one thing of every node, compactly, grouped by labels: how full it is, what keeps pods off it, or what becomes of a
+	// pod there.
+	GetNodeMap(context.Context, *GetNodeMapRequest) (*GetNodeMapResponse, error)
+	// ListMapNodes names nodes by their places in a map.
+	ListMapNodes(context.Context, *ListMapNodesRequest) (*ListMapNodesResponse, error)
+	// GetFragmentation tells how what is left of each resource is spread over the nodes.
+	GetFragmentation(context.Context, *GetFragmentationRequest) (*GetFragmentationResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error)
 	// ListDecisions pages through the decisions that the leader remembers, the newest first.
@@ -304,6 +351,15 @@ func (UnimplementedSchedulerServiceServer) Explain(context.Context, *ExplainRequ
 }
 func (UnimplementedSchedulerServiceServer) ExplainNode(context.Context, *ExplainNodeRequest) (*ExplainNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainNode not implemented")
+}
+func (UnimplementedSchedulerServiceServer) GetNodeMap(context.Context, *GetNodeMapRequest) (*GetNodeMapResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetNodeMap not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListMapNodes(context.Context, *ListMapNodesRequest) (*ListMapNodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListMapNodes not implemented")
+}
+func (UnimplementedSchedulerServiceServer) GetFragmentation(context.Context, *GetFragmentationRequest) (*GetFragmentationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFragmentation not implemented")
 }
 func (UnimplementedSchedulerServiceServer) ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListPending not implemented")
@@ -496,6 +552,60 @@ func _SchedulerService_ExplainNode_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_GetNodeMap_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetNodeMapRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).GetNodeMap(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_GetNodeMap_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).GetNodeMap(ctx, req.(*GetNodeMapRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_ListMapNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListMapNodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListMapNodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListMapNodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListMapNodes(ctx, req.(*ListMapNodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_GetFragmentation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFragmentationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).GetFragmentation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_GetFragmentation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).GetFragmentation(ctx, req.(*GetFragmentationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_ListPending_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListPendingRequest)
 	if err := dec(in); err != nil {
@@ -624,6 +734,18 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ExplainNode",
 			Handler:    _SchedulerService_ExplainNode_Handler,
+		},
+		{
+			MethodName: "GetNodeMap",
+			Handler:    _SchedulerService_GetNodeMap_Handler,
+		},
+		{
+			MethodName: "ListMapNodes",
+			Handler:    _SchedulerService_ListMapNodes_Handler,
+		},
+		{
+			MethodName: "GetFragmentation",
+			Handler:    _SchedulerService_GetFragmentation_Handler,
 		},
 		{
 			MethodName: "ListPending",

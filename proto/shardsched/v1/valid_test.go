@@ -211,6 +211,8 @@ func validMessages() []message {
 		&ExplainRequest{Namespace: "d", Name: "a", Top: 5, NodeNames: []string{"n1"}, AllNodes: true},
 		&ListPendingRequest{Namespace: "d", LabelSelector: "app=web", PodsOfGroup: 10},
 		&ListDecisionsRequest{Namespace: "d", NamePrefix: "a", Kind: "Job", Workload: "a", Node: "n1", Outcome: "placed", Slow: durationpb.New(1), Limit: 5},
+		&GetNodeMapRequest{GroupLabels: []string{"zone", "rack"}, Colour: NodeColour_NODE_COLOUR_SCORE, Namespace: "d", Name: "a", Plugin: "X"},
+		&GetNodeMapRequest{Colour: NodeColour_NODE_COLOUR_ROOM, Size: "cpu=1"}, &ListMapNodesRequest{Limit: 5}, &GetFragmentationRequest{},
 		&ListDevicesRequest{NodeNames: []string{"n1"}, ContinueToken: "t"}, &ListWorkersRequest{}, &ListShardsRequest{}, &GetSummaryRequest{}, &GetLeaderRequest{},
 		&WorkerRegistration{Id: "w1", Address: "127.0.0.1:7000", Cores: 2, Version: "v1"},
 		&LeaderRecord{Id: "l1", Address: "[::1]:7000"},

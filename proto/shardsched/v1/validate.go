@@ -17,14 +17,16 @@ const (
 	// MaxCandidates bounds the candidates that a group offers.
 	MaxCandidates = 1 << 16
 
-	maxText     = 4 << 10  // what tables keep: names, keys, values
-	maxOperand  = 1 << 20  // a value that only a query holds
-	maxMessage  = 64 << 10 // texts for people
-	maxObject   = 4 << 20
-	maxCores    = 1 << 12 // its weight: nobody is to outweigh a fleet by claiming more
-	maxTop      = 1000
-	maxPageSize = 10000
-	maxHost     = 253 // of DNS
+	maxText    = 4 << 10  // what tables keep: names, keys, values
+	maxOperand = 1 << 20  // a value that only a query holds
+	maxMessage = 64 << 10 // texts for people
+	maxObject  = 4 << 20
+	maxCores   = 1 << 12 // its weight: nobody is to outweigh a fleet by claiming more
+	maxTop     = 1000
+	// maxMapLabels is how many labels may group the nodes of a map.
+	maxMapLabels = 2
+	maxPageSize  = 10000
+	maxHost      = 253 // of DNS
 	// maxWeight keeps a plugin's score of 100 times its weight within an int64, the sum over
 	// the plugins included.
 	maxWeight = (1<<63 - 1) / 100

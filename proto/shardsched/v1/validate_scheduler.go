@@ -147,6 +147,53 @@ func (x *ExplainRequest) Validate() error {
 // Validate checks the node's name.
 func (x *ExplainNodeRequest) Validate() error { return path("name", x.GetName()) }
 
+// Validate checks the labels, and that what is to be told of nodes has what it needs.
+func (x *GetNodeMapRequest) Validate() error {
+	if n := len(x.GetGroupLabels()); n > maxMapLabels {
+		return wrong("group_labels", "expected at most %d labels, got %d", maxMapLabels, n)
+	}
+	for i, key := range x.GetGroupLabels() {
+		if err := name("", key); err != nil {
+			return at("group_labels", i, err)
+		}
+	}
+	if _, known := NodeColour_name[int32(x.GetColour())]; !known {
+		return wrong("colour", "expected a colour, got %d", x.GetColour())
+	}
+	ofPod := x.GetColour() == NodeColour_NODE_COLOUR_SCORE || x.GetColour() == NodeColour_NODE_COLOUR_ROOM && x.GetSize() == ""
+	for _, f := range []struct {
+		field, value string
+		needed, may  bool
+	}{
+		{"resource", x.GetResource(), false, x.GetColour() == NodeColour_NODE_COLOUR_UNSPECIFIED},
+		{"namespace", x.GetNamespace(), ofPod, ofPod},
+		{"name", x.GetName(), ofPod, ofPod},
+		{"plugin", x.GetPlugin(), false, x.GetColour() == NodeColour_NODE_COLOUR_SCORE},
+		{"size", x.GetSize(), false, x.GetColour() == NodeColour_NODE_COLOUR_ROOM},
+	} {
+		switch {
+		case f.value != "" && !f.may:
+			return wrong(f.field, "expected none with this colour, got %q", short(f.value))
+		case f.needed:
+			if err := path(f.field, f.value); err != nil {
+				return err
+			}
+		}
+		if err := text(f.field, f.value, maxText); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Validate checks how many names are asked for.
+func (x *ListMapNodesRequest) Validate() error {
+	return within("limit", int64(x.GetLimit()), 0, maxTop)
+}
+
+// Validate holds: there is nothing to check.
+func (x *GetFragmentationRequest) Validate() error { return nil }
+
 // Validate checks the pod, the time and the number.
 func (x *ListTracesRequest) Validate() error {
 	if err := optionalPath("namespace", x.GetNamespace()); err != nil {
