@@ -248,7 +248,7 @@ func bigMap(t testing.TB, nodes int) *trial {
 	t.Cleanup(x.fanout.Close)
 	cluster := &objects.Snapshot{Pods: []*v1.Pod{build.Pod("p").CPU("2").Memory("1Gi").Obj()}}
 	for i := range nodes {
-		n := build.Node(fmt.Sprintf("node-%06d", i)).CPU(fmt.Sprint(1 + i%4)).Memory("8Gi").Label(v1.LabelTopologyZone, fmt.Sprint("zone-", i%3)).Label("rack", fmt.Sprint("rack-", i%40))
+		n := build.Node(fmt.Sprintf("node-%06d", i)).CPU(fmt.Sprint(1+i%4)).Memory("8Gi").Label(v1.LabelTopologyZone, fmt.Sprint("zone-", i%3)).Label("rack", fmt.Sprint("rack-", i%40))
 		if i%100 == 0 {
 			n = n.Taint("gpu=yes:NoSchedule")
 		}
