@@ -235,7 +235,44 @@ func (m *memory) ExplainNode(_ context.Context, q *pb.ExplainNodeRequest) (*pb.E
 			{Resource: "cpu", Allocatable: 8000, Requested: 2500}, {Resource: "memory", Allocatable: 8 << 30, Requested: 8 << 30},
 			{Resource: "pods", Allocatable: 110, Requested: 2}, {Resource: "gpu.example.com/gpu", Allocatable: 4},
 		},
+		Labels: []string{"rack=7", "topology.kubernetes.io/zone=b"}, Taints: []string{"x=y:NoSchedule", "old:PreferNoSchedule"},
+		OnNode: []*pb.NodePod{
+			{Namespace: "shop", Name: "db-0", Priority: 1000, Controller: "StatefulSet db", Requests: []*pb.ResourceQuantity{
+				{Resource: "cpu", Quantity: 2000}, {Resource: "memory", Quantity: 8 << 30},
+			}},
+			{Namespace: "shop", Name: "web-1", Assumed: true},
+		},
+		PodsLeftOut: 3,
 	}, nil
+}
+
+// GetNodeMap answers with what is told of nodes of two zones and of none.
+func (m *memory) GetNodeMap(_ context.Context, q *pb.GetNodeMapRequest) (*pb.GetNodeMapResponse, error) {
+	if err := q.Validate(); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	out := &pb.GetNodeMapResponse{
+		Fingerprint: 7, Nodes: 6, Scale: &pb.NodeScale{High: 100, Unit: "%", Nodes: 3},
+		Groups:  []*pb.NodeGroup{{Values: []string{""}, Nodes: 1}, {Values: []string{"a"}, Nodes: 3}, {Values: []string{"b"}, Nodes: 2}},
+		Cells:   []byte{0, 128, 125, 0, 0xe8, 3, 1, 128, 1, 128, 250, 0},
+		Classes: []*pb.NodeClass{{Text: "has no " + cmp.Or(q.GetResource(), "cpu"), Nodes: 1}, {Text: "more is requested than there is", Nodes: 2}},
+	}
+	if q.GetColour() == pb.NodeColour_NODE_COLOUR_ROOM {
+		out.Scale.Unit, out.Room = "pods", 137
+	}
+	if q.GetNamespace() != "" {
+		out.Note = "of pod " + q.GetNamespace() + "/" + q.GetName() + ", plugin " + cmp.Or(q.GetPlugin(), "none")
+	}
+	return out, nil
+}
+
+func (m *memory) GetFragmentation(context.Context, *pb.GetFragmentationRequest) (*pb.GetFragmentationResponse, error) {
+	return &pb.GetFragmentationResponse{Nodes: 3, CordonedNodes: 1, LeftOut: 2, Resources: []*pb.ResourceFragmentation{
+		{
+			Resource: "cpu", Allocatable: 24000, Requested: 12500, NodesByDecile: []uint32{1, 0, 0, 0, 0, 1, 0, 0, 0, 1}, Cordoned: 8000, Stranded: 500, StrandedNodes: 1, Largest: 3000, LargestNode: "n1",
+		},
+		{Resource: "pods", Allocatable: 330, Requested: 330, NodesByDecile: make([]uint32, 10)},
+	}}, nil
 }
 
 // ListPending answers with what waits in all namespaces, or in one.

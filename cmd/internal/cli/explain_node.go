@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -132,6 +133,14 @@ func renderNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodeFit, left 
 	for _, text := range node.GetKeepsOff() {
 		fmt.Fprintf(b, "Keeps pods off: %s\n", text)
 	}
+	for _, text := range node.GetTaints() {
+		if strings.HasSuffix(text, ":PreferNoSchedule") {
+			fmt.Fprintf(b, "Less wanted: taint %s\n", text)
+		}
+	}
+	if len(node.GetLabels()) > 0 {
+		fmt.Fprintf(b, "Labels: %s\n", strings.Join(node.GetLabels(), ", "))
+	}
 	b.WriteByte('\n')
 	var rows [][]string
 	for _, a := range node.GetAmounts() {
@@ -142,6 +151,7 @@ func renderNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodeFit, left 
 	for _, text := range node.GetStranded() {
 		fmt.Fprintf(b, "Stranded: %s\n", text)
 	}
+	renderOnNode(b, node)
 	if len(fits) == 0 {
 		b.WriteString("\nNo pod is pending.\n")
 		_, err := io.WriteString(w, b.String())
@@ -158,6 +168,35 @@ func renderNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodeFit, left 
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// maxShownPods is how many of a node's pods are shown.
+const maxShownPods = 20
+
+// renderOnNode shows the pods on the node that are the last to leave.
+func renderOnNode(b *strings.Builder, node *pb.ExplainNodeResponse) {
+	pods := node.GetOnNode()
+	if len(pods) == 0 {
+		return
+	}
+	b.WriteString("\nOn it, by priority:\n")
+	var rows [][]string
+	for _, p := range pods[:min(len(pods), maxShownPods)] {
+		var requests []string
+		for _, r := range p.GetRequests() {
+			requests = append(requests, r.GetResource()+"="+amountText(r.GetResource(), r.GetQuantity()))
+		}
+		of := cmp.Or(p.GetController(), "-")
+		if p.GetAssumed() {
+			of += " (being bound)"
+		}
+		rows = append(rows, []string{"  " + p.GetNamespace() + "/" + p.GetName(), fmt.Sprint(p.GetPriority()),
+			cmp.Or(strings.Join(requests, ","), "-"), of})
+	}
+	newTable(b, "  POD", "PRIORITY", "REQUESTS", "OF").print(rows...)
+	if more := max(len(pods)-maxShownPods, 0) + int(node.GetPodsLeftOut()); more > 0 {
+		fmt.Fprintf(b, "  … and %d pods more\n", more)
+	}
 }
 
 // amountText writes an amount of a resource: cpu in cores, bytes by their size.

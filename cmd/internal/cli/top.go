@@ -21,27 +21,38 @@ type topOptions struct {
 	connection
 	scope
 	listing
+	mapFlags
 }
 
 func newTopCommand(s Streams) *cobra.Command {
 	var o topOptions
 	c := &cobra.Command{
-		Use:     "top (nodes | pods) [NAME…]",
+		Use:     "top (nodes | pods | zones | resources) [NAME…]",
 		GroupID: groupClient,
 		Short:   "Show what is requested on nodes, and by pods",
 		Long: `Show what is requested on nodes, of what they have, and what pods request, the most
 first. It is what is scheduled by: what is used nobody measures here. With --kubeconfig
 or --context, and as kubectl's plugin, it asks the API server for nodes and pods, which
-the user must be let list; else a coordinator that keeps them.`,
+the user must be let list; else a coordinator that keeps them.
+
+A coordinator alone knows zones and resources. Of zones, or groups of nodes by other
+labels, it tells how full their nodes are, what keeps pods off them, or what becomes of
+a pod there; of resources how what is left is spread over the nodes: how much of it is
+on cordoned nodes, how much is stranded because another resource is used up, and the
+most that one node has left.`,
 		Example: `  shardsched top nodes
   shardsched top nodes --sort-by memory
   shardsched top pods -A -l app=web
   shardsched top nodes --kubeconfig view.conf
+  shardsched top zones --by topology.kubernetes.io/zone,rack --resource memory
+  shardsched top zones --tell score --pod shop/web-0
+  shardsched top zones --tell room --size cpu=2,memory=8Gi
+  shardsched top resources
   shardsched top pods --no-headers -o json`,
-		ValidArgsFunction: completeObjects(s, &o.connection, &o.scope, []string{"nodes", "pods"}),
+		ValidArgsFunction: completeObjects(s, &o.connection, &o.scope, []string{"nodes", "pods", topZones, topResources}),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("name what to show: nodes or pods")
+				return usagef("name what to show: nodes, pods, zones or resources")
 			}
 			args, err := o.target(args)
 			if err != nil {
@@ -49,6 +60,9 @@ the user must be let list; else a coordinator that keeps them.`,
 			}
 			if err := o.validate(args); err != nil {
 				return err
+			}
+			if showsMap(args[0]) {
+				return o.runMap(c.Context(), s, args)
 			}
 			return o.run(c.Context(), s, args)
 		},
@@ -58,6 +72,7 @@ the user must be let list; else a coordinator that keeps them.`,
 	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "pods of all namespaces")
 	o.listing.addFlags(fs)
 	fs.Lookup("sort-by").Usage = "sort by a field of -o json, the most last; without it by CPU, the most first"
+	o.mapFlags.addFlags(fs)
 	o.connection.addFlags(fs)
 	completeNamespaces(c, s, &o.connection)
 	return c
@@ -72,6 +87,12 @@ func (o *topOptions) validate(args []string) error {
 	}
 	if len(args) > 1 && o.selects() {
 		return usagef("give either names or selectors, not both")
+	}
+	if showsMap(args[0]) {
+		return nil
+	}
+	if o.mapFlags.given() {
+		return usagef("--by, --tell, --resource, --pod, --plugin and --size are about zones")
 	}
 	switch kind, _ := kindOf(args[0]); kind {
 	case client.KindNode, client.KindPod:
