@@ -40,7 +40,8 @@ func Groups(m *pb.GetNodeMapResponse) ([]Group, error) {
 	out := make([]Group, 0, len(m.GetGroups()))
 	for _, g := range m.GetGroups() {
 		if uint64(len(cells)) < 2*uint64(g.GetNodes()) {
-			return nil, fmt.Errorf("a map of %d cells ends in group %q of %d nodes", len(m.GetCells())/2, strings.Join(g.GetValues(), "/"), g.GetNodes())
+			return nil, fmt.Errorf("a map of %d cells ends in group %q of %d nodes", len(m.GetCells())/2, strings.Join(g.GetValues(), "/"),
+				g.GetNodes())
 		}
 		group, err := groupOf(m, cells[:2*g.GetNodes()])
 		if err != nil {
