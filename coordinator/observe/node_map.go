@@ -58,7 +58,6 @@ type NodeMap struct {
 	explain *Explanation // of a pod; nil: none is asked for
 	// explained tells that the pod's explanation has taken its last step.
 	explained bool
-	note      string
 }
 
 // NewNodeMap makes a map that is to be read. The error is that of a request that can't be answered.
