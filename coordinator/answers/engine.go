@@ -411,6 +411,27 @@ func (e *Engine) Best(q *Question) (c Choice, found bool, need *Need) {
 	return Choice{}, false, need
 }
 
+// ScoreOf is the whole score of a row for a pod; it does not pass where a filter refuses the row, or pods do that are nominated to it.
+// The own answer of the class serves, or the need for one is returned.
+func (e *Engine) ScoreOf(q *Question, row cache.Row) (score int64, passes bool, need *Need) {
+	a, need := e.Own(q)
+	if need != nil {
+		return 0, false, need
+	}
+	if a.repair(); a.stale {
+		a.JudgeAll(false)
+	}
+	if !a.veto(q.Nominees) {
+		a.JudgeAll(false)
+		a.veto(q.Nominees)
+	}
+	rows := a.RowsAmong([]cache.Row{row})
+	if len(rows) == 0 {
+		return 0, false, nil
+	}
+	return a.Rank(rows[0]).Score, true, nil
+}
+
 // bestShared is the best row by the class's view of a shared answer, or the need for another shared answer. If it returns
 // neither, the class needs an answer of its own: it leaves the shared answer, or no row is feasible and the reasons are needed.
 func (e *Engine) bestShared(q *Question) (c Choice, found bool, need *Need) {
