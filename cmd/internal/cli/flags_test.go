@@ -30,6 +30,7 @@ func capture(t *testing.T, args ...string) (got any, code int, errs string) {
 		Coordinator: func(_ context.Context, _ Streams, o CoordinatorOptions) error { got = o; return nil },
 		Worker:      func(_ context.Context, _ Streams, o WorkerOptions) error { got = o; return nil },
 		Simulate:    func(_ context.Context, _ Streams, o SimulateOptions) error { got = o; return nil },
+		Shadow:      func(_ context.Context, _ Streams, o ShadowOptions) error { got = o; return nil },
 	})
 	return got, code, errBuffer.String()
 }
@@ -46,6 +47,11 @@ func TestMistakesOfSchedulerCommands(t *testing.T) {
 		{"simulate -f x -o yaml", `--output: "yaml" is not one of text, json`},
 		{"simulate -f x --http-listen 0.0.0.0:80", "can be reached from other machines"},
 		{"simulate -f x --seed no", "invalid argument"},
+		{"shadow --for 1ms", "--for: 1ms is neither 0 nor at least a second"},
+		{"shadow --report report.pdf", `--report: "report.pdf" ends neither in .html, .json nor .txt, and is not -`},
+		{"shadow --http-listen 0.0.0.0:80", "can be reached from other machines"},
+		{"shadow --logging-format yaml", `--logging-format: "yaml" is neither text nor json`},
+		{"shadow here", `shadow takes no argument, and got "here"`},
 		{"up --exit-when-idle", "there is nothing to schedule"},
 		{"up --listen 0.0.0.0:7450", "can be reached from other machines, which needs mutual TLS"},
 		{"up --tls-cert-file a", "go together"},
@@ -77,8 +83,8 @@ func TestMistakesOfSchedulerCommands(t *testing.T) {
 		t.Run(test.line, func(t *testing.T) {
 			got, code, errs := capture(t, strings.Fields(test.line)...)
 			want := exitUsage
-			if strings.HasPrefix(test.line, "simulate") {
-				want = exitFailed // 2 says that a change pends
+			if strings.HasPrefix(test.line, "simulate") || strings.HasPrefix(test.line, "shadow") {
+				want = exitFailed // 2 says that a change pends, or that it is not ready
 			}
 			if code != want || !strings.Contains(errs, test.want) || got != nil {
 				t.Errorf("got exit code %d, ran with %v, %s want code %d and %q", code, got, errs, want, test.want)
@@ -108,6 +114,11 @@ func TestFlagsReachTheOptions(t *testing.T) {
 		t.Errorf("got exit code %d, %+v: %s", code, got, errs)
 	}
 	if got, code, errs = capture(t, "simulate", "--demo", "--devices"); code != 0 || !got.(SimulateOptions).Devices {
+		t.Errorf("got exit code %d, %+v: %s", code, got, errs)
+	}
+	got, code, errs = capture(t, strings.Fields("shadow --kubeconfig k --config c --for 24h --report a.html --report - --allow-binding-credentials")...)
+	if o, ok := got.(ShadowOptions); !ok || code != 0 || o.kubernetes.file != "k" || o.Config != "c" || o.For != 24*time.Hour || !o.AllowBinding ||
+		!slices.Equal(o.Reports, []string{"a.html", "-"}) {
 		t.Errorf("got exit code %d, %+v: %s", code, got, errs)
 	}
 	if _, code, errs = capture(t, "up", "--devices"); code == 0 || !strings.Contains(errs, "--demo") {

@@ -167,6 +167,25 @@ type WorkerOptions struct {
 	DrainTimeout time.Duration
 }
 
+// ShadowOptions are the flags of `shardsched shadow`.
+type ShadowOptions struct {
+	Process
+	Configuration
+	kubernetes kubeAccess
+	// Cluster is the name that certificates of this cluster's processes have, for TLS.
+	Cluster string
+	TLS     serving.TLS
+	// For is how long it runs; 0: until it is told to end.
+	For time.Duration
+	// Reports are the files that the report is written to, in the form that their ends say; "-": standard output, as text.
+	Reports []string
+	Recording
+	// AllowBinding takes credentials that may bind pods.
+	AllowBinding bool
+	// LogFormat is how the log is written: text or json.
+	LogFormat string
+}
+
 // SimulateOptions are the flags of `shardsched simulate`.
 type SimulateOptions struct {
 	Process

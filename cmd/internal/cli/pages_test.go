@@ -296,7 +296,7 @@ func TestCommandsOfPagesExist(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"apply", "capacity", "eval", "coordinator", "delete", "explain", "get", "openb", "pending", "policy", "simulate", "snapshot", "summary",
+		"apply", "capacity", "eval", "coordinator", "delete", "explain", "get", "openb", "pending", "policy", "shadow", "simulate", "snapshot", "summary",
 		"top", "trace", "up", "worker",
 	} {
 		if !seen[name] {

@@ -27,6 +27,7 @@ func newRegistry() *prometheus.Registry {
 const (
 	componentCoordinator = "coordinator"
 	componentWorker      = "worker"
+	componentShadow      = "shadow"
 )
 
 // tellBuild registers which build a process is.

@@ -19,6 +19,7 @@ const (
 	exitUsage       = 2
 	exitPends       = 2 // of simulate, whose usage errors are failures
 	exitDeparts     = 2 // of config check, likewise
+	exitNotReady    = 2 // of shadow, likewise
 	exitInterrupted = 130
 )
 
@@ -75,6 +76,9 @@ func exitCode(ctx context.Context, s Streams, err error) int {
 	}
 	if errors.Is(err, errDeparts) {
 		return exitDeparts
+	}
+	if errors.Is(err, errNotReady) {
+		return exitNotReady
 	}
 	fmt.Fprintf(s.Err, "error: %s\n", strings.Map(printableLines, err.Error()))
 	if usage := (usageError{}); errors.As(err, &usage) {
@@ -143,6 +147,9 @@ func addRuns(root *cobra.Command, s Streams, r Runs) {
 		root.AddCommand(NewSimulateCommand(func(ctx context.Context, o SimulateOptions) error { return r.Simulate(ctx, s, o) },
 			r.OutOfTree))
 		root.AddCommand(newCapacityCommand(s, r.OutOfTree))
+	}
+	if r.Shadow != nil {
+		root.AddCommand(NewShadowCommand(func(ctx context.Context, o ShadowOptions) error { return r.Shadow(ctx, s, o) }, r.OutOfTree))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -28,6 +29,8 @@ type Endpoint struct {
 	Profiling bool
 	// Console is served below /console/; nil: none is.
 	Console http.Handler
+	// Beside are paths besides, which Callers has to know; nil: none.
+	Beside map[string]http.Handler
 }
 
 // handlers are those of each path.
@@ -44,6 +47,7 @@ func (e Endpoint) handlers() map[string]http.Handler {
 	if e.Console != nil {
 		h["/console/"] = e.Console
 	}
+	maps.Copy(h, e.Beside)
 	return h
 }
 

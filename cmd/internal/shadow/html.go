@@ -68,6 +68,8 @@ func meaning(c Class) string {
 		return "both chose the same node"
 	case Tie:
 		return "their node has the highest score, as ours has"
+	case Neither:
+		return "neither has a node for it"
 	case Lower:
 		return "their node has a lower score than ours"
 	case Refused:

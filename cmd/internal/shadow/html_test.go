@@ -258,6 +258,7 @@ shardsched_shadow_pending_pods{scheduler="theirs"} 2
 # HELP shardsched_shadow_pods_total Number of decisions of the other scheduler that were judged, by what came of holding them against ours.
 # TYPE shardsched_shadow_pods_total counter
 shardsched_shadow_pods_total{class="lower"} 429
+shardsched_shadow_pods_total{class="neither"} 0
 shardsched_shadow_pods_total{class="only_ours"} 14
 shardsched_shadow_pods_total{class="only_theirs"} 0
 shardsched_shadow_pods_total{class="refused"} 0

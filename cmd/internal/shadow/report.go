@@ -52,6 +52,8 @@ const (
 	Same Class = "same"
 	// Tie: their node has the highest score, as others have.
 	Tie Class = "tie"
+	// Neither: no node takes the pod, for both.
+	Neither Class = "neither"
 	// Lower: their node has a lower score than ours. Its regret is above 0.
 	Lower Class = "lower"
 	// Refused: they chose a node that we would refuse, and we have another.
@@ -65,13 +67,18 @@ const (
 )
 
 // Classes are all classes, in the order of reports.
-func Classes() []Class { return []Class{Same, Tie, Lower, Refused, OnlyTheirs, OnlyOurs, Victims} }
+func Classes() []Class {
+	return []Class{Same, Tie, Neither, Lower, Refused, OnlyTheirs, OnlyOurs, Victims}
+}
 
 // Agreement is how far decisions agree.
 type Agreement struct {
 	// Judged is how many decisions were held against each other: the sum of Classes.
 	Judged  int          `json:"judged"`
 	Classes []ClassCount `json:"classes"`
+	// States are how many decisions agree only at another state than that of the moment of their bind, by which one: they are made some
+	// time before, and bound in another order.
+	States []Count `json:"states"`
 	// Regret is of all judged decisions that have both nodes and scores: 0 for those of class same and tie.
 	Regret []RegretBin `json:"regret"`
 	// RegretSum is what all of them add up to.
@@ -80,7 +87,8 @@ type Agreement struct {
 	LookedAt float64 `json:"lookedAt"`
 	// Workloads are those with the highest sum of regret, that first.
 	Workloads []WorkloadRegret `json:"workloads"`
-	// Disagreements are decisions that are neither same nor tie, the gravest class first; no more than MaxDisagreements of a class.
+	// Disagreements are decisions that ours are not, the gravest class first: no more than MaxDisagreements of a class, but for Refused and
+	// OnlyTheirs, of which more are kept; as many have explanations.
 	Disagreements []Disagreement `json:"disagreements"`
 	// NotJudged are decisions that could not be held against each other.
 	NotJudged []Count `json:"notJudged"`

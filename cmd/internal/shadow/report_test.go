@@ -59,7 +59,7 @@ func TestReportAsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `24h0m0s, 1,204 nodes, 61,320 pods of default-scheduler, 12 pods of batch (not judged)
-agreement: 99.2 % same node or tie, of 61,320 pods; 0.6 % lower by 1-15 points (they looked at 8 % of the nodes)
+agreement: 99.2 % same node, tie or none, of 61,320 pods; 0.6 % lower by 1-15 points (they looked at 8 % of the nodes)
   0 pods on a node that we would refuse, 0 pods where we have no node and they do
   14 pods that they left pending and we would have placed, 0 pods with other victims
   not judged: claims of devices (3 pods)

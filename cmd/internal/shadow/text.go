@@ -41,8 +41,8 @@ func (r *Report) cluster(b *bytes.Buffer) {
 
 func (r *Report) agreement(b *bytes.Buffer) {
 	a := &r.Agreement
-	agreed := a.Pods(Same) + a.Pods(Tie)
-	fmt.Fprintf(b, "agreement: %s same node or tie, of %s", percent(agreed, a.Judged), pods(a.Judged))
+	agreed := a.Pods(Same) + a.Pods(Tie) + a.Pods(Neither)
+	fmt.Fprintf(b, "agreement: %s same node, tie or none, of %s", percent(agreed, a.Judged), pods(a.Judged))
 	if n := a.Pods(Lower); n > 0 {
 		low, high := a.regrets()
 		fmt.Fprintf(b, "; %s lower by %d-%d points", percent(n, a.Judged), low, high)
@@ -54,6 +54,7 @@ func (r *Report) agreement(b *bytes.Buffer) {
 		pods(a.Pods(OnlyTheirs)))
 	fmt.Fprintf(b, "  %s that they left pending and we would have placed, %s with other victims\n", pods(a.Pods(OnlyOurs)),
 		pods(a.Pods(Victims)))
+	counts(b, "agreed at another state", a.States)
 	counts(b, "not judged", a.NotJudged)
 	for i := range a.Disagreements[:min(told, len(a.Disagreements))] {
 		d := &a.Disagreements[i]
