@@ -88,7 +88,7 @@ func (s *Scheduler) Pending(ctx context.Context, req *pb.ListPendingRequest) (*p
 }
 
 func (s *Scheduler) pending(req *pb.ListPendingRequest) (*observe.Pending, error) {
-	return observe.NewPending(req, s.queue, s.state.Objects(), s.forWords(), s.cfg.Profiles, s.binding)
+	return observe.NewPending(req, s.queue, s.state.Objects(), s.forWords(), s.cfg.Profiles, s.binding, s.cfg.Now())
 }
 
 // Decisions pages through the decisions that are remembered.

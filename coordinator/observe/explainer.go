@@ -51,6 +51,7 @@ type Explainer struct {
 	Answers  *answers.Engine
 	Profiles map[string]*compile.Profile
 	History  *History
+	Budgets  Budgets
 	Bugs     *Bugs
 	Now      func() time.Time
 	// Since is when this leader began to lead, and Before names who led before; empty: nobody, as far as is known.
@@ -138,6 +139,7 @@ func (x *Explainer) Step(e *Explanation) (last bool) {
 	x.History.Tell(out, pod.UID)
 	x.tellArrival(out, pod)
 	x.noteRemade(out, pod)
+	x.tellBudgets(out, pod)
 	prof := x.Profiles[pod.Spec.SchedulerName]
 	if prof == nil {
 		Note(out, notOurs(pod, x.Profiles))

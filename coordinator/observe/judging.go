@@ -392,6 +392,10 @@ func (x *explainer) report() {
 		x.out.Reasons = append(x.out.Reasons,
 			&pb.ReasonCount{Plugin: r.Plugin, Reason: r.Text, Nodes: x.reasons[r], Unresolvable: r.Unresolvable})
 	}
+	x.tellSpread()
+	for _, f := range x.class.Query.Filters {
+		x.out.Filters = append(x.out.Filters, scorer.PluginName(f))
+	}
 	x.tellCauses()
 	x.shortages.tell(x.out)
 	for _, c := range x.closest.list {

@@ -12,10 +12,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/census"
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -31,6 +33,10 @@ const (
 	countedAtOnce, wordedAtOnce = 256, 64
 	// wordedBytesAtOnce is how large the groups' examples are that one step reads or words; one may be larger.
 	wordedBytesAtOnce = 256 << 10
+	// maxNamedPods is how many pods are named in all groups together.
+	maxNamedPods = 16384
+	// maxGates is how many scheduling gates are told apart.
+	maxGates = 256
 	// maxPendingBytes is what the groups take at the most: a message has 4 MiB.
 	maxPendingBytes = 3 << 20
 )
@@ -49,16 +55,28 @@ type Pending struct {
 	profiles map[string]*compile.Profile
 	// binding gives the pods whose binds are under way.
 	binding func() []*v1.Pod
+	now     time.Time
 
-	groups  map[groupKey]*pendingGroup
-	total   uint64
+	groups map[groupKey]*pendingGroup
+	total  uint64
+	// Of all pods: where they are, how old, and what gates hold them back.
+	queues  pb.QueueCounts
+	ages    []uint64
+	gates   map[gateKey]*pb.GateCount
+	named   int // pods that are named
 	words   rules.Dictionary
 	census  *census.Census
 	watched int // groups whose asks the census knows
 	pods    walk[*queue.Pod]
 	counted walk[*v1.Node]
 	order   []*pendingGroup // those that are not worded yet
-	out     []*pb.PendingGroup
+	out     []wordedGroup
+}
+
+// wordedGroup is a group, and its pods that are named.
+type wordedGroup struct {
+	*pb.PendingGroup
+	named []namedPod
 }
 
 // groupKey tells groups apart: a workload, and why its pods wait, without numbers.
@@ -67,6 +85,9 @@ type groupKey struct{ kind, namespace, name, text string }
 // pendingGroup is the pods of a key; example is the oldest, with the message and the plugins of its last attempt.
 type pendingGroup struct {
 	groupKey
+	queues     pb.QueueCounts
+	ages       []uint64
+	named      []namedPod // the oldest first
 	pods       uint64
 	oldest     time.Time
 	example    *v1.Pod
@@ -75,16 +96,39 @@ type pendingGroup struct {
 	rejectedBy []string
 }
 
+// gateKey tells gates apart; name is empty where the plugin knows none.
+type gateKey struct{ plugin, name string }
+
+// namedPod is a pod that is told by its name.
+type namedPod struct {
+	name     types.NamespacedName
+	since    time.Time
+	queue    string
+	attempts int
+	backoff  time.Time // zero: it does not back off
+	gated    string
+	node     string // that it is nominated to
+}
+
+func (p namedPod) compare(o namedPod) int {
+	return cmp.Or(p.since.Compare(o.since), strings.Compare(p.name.Name, o.name.Name), strings.Compare(p.name.Namespace, o.name.Namespace))
+}
+
+// ageBins are the ages by which pods that wait are counted.
+func ageBins() []time.Duration {
+	return []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 24 * time.Hour}
+}
+
 // NewPending makes a list that is to be read. What it is given is read on the loop. The error is that of a selector that is none.
 func NewPending(req *pb.ListPendingRequest, q Queue, nodes iter.Seq[*v1.Node], c rules.Cluster, profiles map[string]*compile.Profile,
-	binding func() []*v1.Pod) (*Pending, error) {
+	binding func() []*v1.Pod, now time.Time) (*Pending, error) {
 	selector, err := labels.Parse(req.GetLabelSelector())
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "label_selector: %v", err)
 	}
 	return &Pending{
 		req: req, labels: selector, queue: q, nodes: nodes, cluster: c, profiles: profiles, binding: binding, words: rules.NewDictionary(),
-		groups: map[groupKey]*pendingGroup{},
+		groups: map[groupKey]*pendingGroup{}, now: now, ages: make([]uint64, len(ageBins())+1), gates: map[gateKey]*pb.GateCount{},
 	}, nil
 }
 
@@ -114,7 +158,7 @@ func (x *Pending) step() (last bool) {
 	}
 	n := someGroups(x.order)
 	for _, g := range x.order[:n] {
-		x.out = append(x.out, x.word(g))
+		x.out = append(x.out, wordedGroup{x.word(g), g.named})
 	}
 	x.order = x.order[n:]
 	return len(x.order) == 0
@@ -138,23 +182,122 @@ func (x *Pending) add(p *queue.Pod) {
 	if since.IsZero() {
 		since = p.Timestamp
 	}
-	if g := x.group(p.Obj, text, since); g != nil {
+	g, oldest := x.group(p.Obj, text, since)
+	if g == nil {
+		return
+	}
+	if oldest {
 		g.message, g.gated, g.rejectedBy = p.Message, p.Gated, p.RejectedBy
 	}
+	place := p.Place()
+	x.count(g, since, func(c *pb.QueueCounts) *uint64 { return countOf(c, place) })
+	x.countGates(p, since)
+	named := namedPod{
+		name: types.NamespacedName{Namespace: p.Obj.Namespace, Name: p.Obj.Name}, since: since, queue: place.String(), attempts: p.Attempts,
+		gated: p.Gated, node: p.Nomination(),
+	}
+	if place == queue.Backoff || place == queue.ErrorBackoff {
+		named.backoff = p.BackoffUntil
+	}
+	x.name(g, named)
 }
 
-func (x *Pending) addBinding() {
-	for _, p := range x.binding() {
-		if g := x.group(p, BeingBound, p.CreationTimestamp.Time); g != nil {
-			g.message, g.gated, g.rejectedBy = BeingBound, "", nil
+// countOf is the count of a place.
+func countOf(c *pb.QueueCounts, place queue.Place) *uint64 {
+	switch place {
+	case queue.Active:
+		return &c.Active
+	case queue.Backoff, queue.ErrorBackoff:
+		return &c.Backoff
+	case queue.Gated:
+		return &c.Gated
+	case queue.InFlight:
+		return &c.InFlight
+	}
+	return &c.Unschedulable
+}
+
+// count counts a pod of a group by where it is, and by its age.
+func (x *Pending) count(g *pendingGroup, since time.Time, of func(*pb.QueueCounts) *uint64) {
+	*of(&g.queues)++
+	*of(&x.queues)++
+	age, bins := x.now.Sub(since), ageBins()
+	i := slices.IndexFunc(bins, func(b time.Duration) bool { return age < b })
+	if i < 0 {
+		i = len(bins)
+	}
+	if g.ages == nil {
+		g.ages = make([]uint64, len(bins)+1)
+	}
+	g.ages[i]++
+	x.ages[i]++
+}
+
+// countGates counts a pod at each gate that holds it back.
+func (x *Pending) countGates(p *queue.Pod, since time.Time) {
+	if p.Gated == "" {
+		return
+	}
+	names := []string{""}
+	if gates := p.Obj.Spec.SchedulingGates; p.Gated == rules.SchedulingGates && len(gates) > 0 {
+		names = names[:0]
+		for i := range gates {
+			names = append(names, gates[i].Name)
+		}
+	}
+	for _, name := range names {
+		key := gateKey{p.Gated, name}
+		if x.gates[key] == nil && len(x.gates) >= maxGates {
+			key.name = ""
+		}
+		c := x.gates[key]
+		if c == nil {
+			c = &pb.GateCount{Plugin: key.plugin, Gate: key.name}
+			x.gates[key] = c
+		}
+		if c.Pods++; c.Oldest == nil || since.Before(c.Oldest.AsTime()) {
+			c.Oldest = timestamppb.New(since)
 		}
 	}
 }
 
-// group counts a pod in its group; nil: it is not the group's example, or is not asked for.
-func (x *Pending) group(p *v1.Pod, text string, since time.Time) *pendingGroup {
+// name keeps a pod, if it is among the oldest of its group that are asked for, and there is room.
+func (x *Pending) name(g *pendingGroup, p namedPod) {
+	most := int(x.req.GetPodsOfGroup())
+	if x.named >= maxNamedPods {
+		most = min(most, len(g.named))
+	}
+	at, _ := slices.BinarySearchFunc(g.named, p, namedPod.compare)
+	if at >= most {
+		return
+	}
+	if len(g.named) == most {
+		g.named = g.named[:most-1]
+		x.named--
+	}
+	g.named = slices.Insert(g.named, at, p)
+	x.named++
+}
+
+func (x *Pending) addBinding() {
+	for _, p := range x.binding() {
+		since := p.CreationTimestamp.Time
+		g, oldest := x.group(p, BeingBound, since)
+		if g == nil {
+			continue
+		}
+		if oldest {
+			g.message, g.gated, g.rejectedBy = BeingBound, "", nil
+		}
+		x.count(g, since, func(c *pb.QueueCounts) *uint64 { return &c.Binding })
+		x.name(g, namedPod{name: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, since: since, queue: "binding"})
+	}
+}
+
+// group counts a pod in its group, and tells whether it is the oldest so far, which is the group's example; nil: it is not asked for.
+func (x *Pending) group(p *v1.Pod, text string, since time.Time) (g *pendingGroup, oldest bool) {
 	if ns := x.req.GetNamespace(); ns != "" && p.Namespace != ns || !x.labels.Matches(labels.Set(p.Labels)) {
-		return nil
+		return nil, false
 	}
 	x.total++
 	kind, name := WorkloadOf(p)
@@ -164,17 +307,17 @@ func (x *Pending) group(p *v1.Pod, text string, since time.Time) *pendingGroup {
 			key = wider
 		}
 	}
-	g := x.groups[key]
+	g = x.groups[key]
 	if g == nil {
 		g = &pendingGroup{groupKey: key}
 		x.groups[key] = g
 	}
 	g.pods++
 	if g.example != nil && (since.After(g.oldest) || since.Equal(g.oldest) && p.Name >= g.example.Name) {
-		return nil
+		return g, false
 	}
 	g.example, g.oldest = p, since
-	return g
+	return g, true
 }
 
 // beginCensus begins to count the nodes, by what the groups ask: those of most pods first.
@@ -190,7 +333,7 @@ func (x *Pending) beginCensus() {
 func (x *Pending) word(g *pendingGroup) *pb.PendingGroup {
 	out := &pb.PendingGroup{
 		Kind: g.kind, Namespace: g.namespace, Name: g.name, Pods: g.pods, Example: g.example.Namespace + "/" + g.example.Name,
-		Oldest: timestamppb.New(g.oldest),
+		Oldest: timestamppb.New(g.oldest), Queues: &g.queues, Ages: g.ages,
 	}
 	asked := rules.Asked{Pod: g.example, Profile: x.profiles[g.example.Spec.SchedulerName], Nodes: x.census, Cluster: x.cluster}
 	reasons, isFitError := fitReasons(g.message)
@@ -338,18 +481,35 @@ func whoever(silent []string, asked *rules.Asked) string {
 
 // Answer is the list, after the last step. It needs no loop.
 func (x *Pending) Answer() *pb.ListPendingResponse {
-	out := &pb.ListPendingResponse{Pods: x.total, Nodes: uint32(x.census.Nodes())}
-	size := 0
+	out := &pb.ListPendingResponse{Pods: x.total, Nodes: uint32(x.census.Nodes()), Queues: &x.queues, Ages: x.ages}
+	for _, b := range ageBins() {
+		out.AgeBins = append(out.AgeBins, durationpb.New(b))
+	}
+	out.Gates = slices.SortedFunc(maps.Values(x.gates), func(a, b *pb.GateCount) int {
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), strings.Compare(a.Plugin, b.Plugin), strings.Compare(a.Gate, b.Gate))
+	})
+	size := proto.Size(out)
 	for i, g := range x.out {
-		if size += proto.Size(g) + 8; size > maxPendingBytes {
+		g.OldestPods = make([]*pb.PendingPod, 0, len(g.named))
+		for k := range g.named {
+			g.OldestPods = append(g.OldestPods, g.named[k].proto())
+		}
+		if size += proto.Size(g.PendingGroup) + 8; size > maxPendingBytes {
 			for _, left := range x.out[i:] {
 				out.PodsLeftOut += left.Pods
 			}
 			break
 		}
-		out.Groups = append(out.Groups, g)
+		out.Groups = append(out.Groups, g.PendingGroup)
 	}
 	return out
+}
+
+func (p *namedPod) proto() *pb.PendingPod {
+	return &pb.PendingPod{
+		Pod: p.name.String(), Created: instant(p.since), Queue: p.queue, Attempts: uint32(p.attempts), BackoffUntil: instant(p.backoff),
+		GatedBy: p.gated, Nominated: p.node,
+	}
 }
 
 // WorkloadOf is the workload that a pod is of: its controller, of a Deployment's ReplicaSet the Deployment; else the pod itself.

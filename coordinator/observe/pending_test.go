@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
@@ -160,7 +162,7 @@ func TestSomePendingPods(t *testing.T) {
 			t.Errorf("%v: got %d pods, and the groups (-want +got):\n%s", x.req, out.Pods, d)
 		}
 	}
-	_, err := NewPending(&pb.ListPendingRequest{LabelSelector: "a in"}, w, nil, nil, nil, noBinds)
+	_, err := NewPending(&pb.ListPendingRequest{LabelSelector: "a in"}, w, nil, nil, nil, noBinds, time.Time{})
 	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "label_selector: ") {
 		t.Errorf("a selector that is none: got %v, want INVALID_ARGUMENT that names the field", err)
 	}
@@ -168,11 +170,83 @@ func TestSomePendingPods(t *testing.T) {
 
 func newPending(t *testing.T, req *pb.ListPendingRequest, w waiting, nodes iter.Seq[*v1.Node]) *Pending {
 	t.Helper()
-	x, err := NewPending(req, w, nodes, nil, nil, noBinds)
+	x, err := NewPending(req, w, nodes, nil, nil, noBinds, time.Unix(100000, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// Pods are counted by age and by the gates that hold them back, and the oldest of each group are named, as many as are asked for.
+func TestPendingPodsAreCountedAndNamed(t *testing.T) {
+	var w waiting
+	for i, age := range []time.Duration{-time.Hour, time.Second, 10 * time.Second, 59 * time.Second, 3 * time.Minute, 48 * time.Hour} {
+		p := build.Pod(fmt.Sprint("p", i)).Obj()
+		p.CreationTimestamp = metav1.NewTime(time.Unix(100000, 0).Add(-age))
+		yes := true
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "j", Controller: &yes}}
+		w.pods = append(w.pods, &queue.Pod{Obj: p, Attempts: i})
+	}
+	for i := range maxGates + 10 {
+		p := build.Pod(fmt.Sprint("g", i)).Gate("both").Gate(fmt.Sprint("gate", i)).Obj()
+		w.pods = append(w.pods, &queue.Pod{Obj: p, Gated: rules.SchedulingGates, Message: "gates"})
+	}
+	w.pods = append(w.pods, &queue.Pod{Obj: build.Pod("own").Obj(), Gated: "Quota", Message: "over quota"})
+	x := newPending(t, &pb.ListPendingRequest{PodsOfGroup: 2}, w, slices.Values([]*v1.Node{}))
+	for !x.step() {
+	}
+	x.Read().End()
+	out := x.Answer()
+	job := out.Groups[slices.IndexFunc(out.Groups, func(g *pb.PendingGroup) bool { return g.Kind == "Job" })]
+	if d := cmp.Diff([]uint64{2, 2, 1, 0, 0, 0, 1}, job.Ages); d != "" {
+		t.Errorf("ages (-want +got):\n%s", d)
+	}
+	var named []string
+	for _, p := range job.OldestPods {
+		named = append(named, fmt.Sprint(p.Pod, " ", p.Attempts))
+	}
+	if d := cmp.Diff([]string{"default/p5 5", "default/p4 4"}, named); d != "" {
+		t.Errorf("pods (-want +got):\n%s", d)
+	}
+	var all uint64
+	for _, n := range out.Ages {
+		all += n
+	}
+	if all != out.Pods || len(out.Ages) != len(out.AgeBins)+1 {
+		t.Errorf("got %d pods in %d bins, want %d in %d", all, len(out.Ages), out.Pods, len(out.AgeBins)+1)
+	}
+	first := out.Gates[0]
+	if first.Gate != "both" || first.Plugin != rules.SchedulingGates || first.Pods != maxGates+10 {
+		t.Errorf("got %v first, want the gate that holds back most", first)
+	}
+	if second := out.Gates[1]; second.Gate != "" || second.Pods < 10 {
+		t.Errorf("got %v, want the gates that are not told apart", second)
+	}
+	// The plugin of gates without a name is one beside so many.
+	if len(out.Gates) > maxGates+2 || !slices.ContainsFunc(out.Gates, func(g *pb.GateCount) bool { return g.Plugin == "Quota" && g.Pods == 1 }) {
+		t.Errorf("got %d gates, want %d at the most, and the plugin Quota among them", len(out.Gates), maxGates+2)
+	}
+}
+
+// So many pods are named in all, and of a group that has named some by then still the oldest.
+func TestNamedPendingPodsAreBounded(t *testing.T) {
+	var w waiting
+	for i := range maxNamedPods + 100 {
+		p, yes := build.Pod(fmt.Sprint("p", i)).Obj(), true
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: fmt.Sprint("j", i%200), Controller: &yes}}
+		w.pods = append(w.pods, &queue.Pod{Obj: p})
+	}
+	x := newPending(t, &pb.ListPendingRequest{PodsOfGroup: 100}, w, slices.Values([]*v1.Node{}))
+	for !x.step() {
+	}
+	x.Read().End()
+	sum := 0
+	for _, g := range x.out {
+		sum += len(g.named)
+	}
+	if sum != maxNamedPods || x.named != sum {
+		t.Errorf("got %d pods named, counted as %d, want %d", sum, x.named, maxNamedPods)
+	}
 }
 
 // A step reads and words fewer groups where their pods are large.

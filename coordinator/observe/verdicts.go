@@ -3,11 +3,15 @@ package observe
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
+
+// maxParts is of how many nodes the verdict is spelled out for a part of their names.
+const maxParts = 100
 
 // maxVerdictBytes is what the verdicts of an explanation take at the most: a message has 4 MiB.
 const maxVerdictBytes = 3 << 20
@@ -15,12 +19,14 @@ const maxVerdictBytes = 3 << 20
 // verdicts gathers what becomes of the pod on the nodes that were asked for.
 type verdicts struct {
 	all   bool
+	part  string          // of names; "": of none
+	parts int             // how many nodes it has named
 	named map[string]bool // the nodes asked for: true where they were seen
 	list  []*pb.NodeVerdict
 }
 
 func newVerdicts(req *pb.ExplainRequest) *verdicts {
-	v := &verdicts{all: req.GetAllNodes(), named: make(map[string]bool, len(req.GetNodeNames()))}
+	v := &verdicts{all: req.GetAllNodes(), part: req.GetNodeNameContains(), named: make(map[string]bool, len(req.GetNodeNames()))}
 	for _, n := range req.GetNodeNames() {
 		v.named[n] = false
 	}
@@ -31,6 +37,12 @@ func newVerdicts(req *pb.ExplainRequest) *verdicts {
 func (v *verdicts) asked(node string) (named, asked bool) {
 	if _, named = v.named[node]; named {
 		v.named[node] = true
+		return true, true
+	}
+	if v.part != "" && v.parts < maxParts && strings.Contains(node, v.part) {
+		v.parts++
+		v.named[node] = true
+		return true, true
 	}
 	return named, named || v.all
 }

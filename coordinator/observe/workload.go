@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,12 @@ type workload struct {
 	pending       walk[*queue.Pod]
 	placed        walk[*v1.Pod]
 	counted       bool // all pending pods are looked at
+	// members are the pods, as many as are told.
+	members []*pb.WorkloadPod
 }
+
+// maxMembers is how many pods of a workload are told.
+const maxMembers = 2000
 
 // candidate is a pod as workload compares it: the first is the worst.
 type candidate struct {
@@ -59,6 +65,7 @@ func (w *workload) step(x *Explainer) (last bool) {
 		w.counted = w.pending.some(x.Pending.All(), podsAtOnce, func(p *queue.Pod) {
 			if w.has(p.Obj) {
 				w.waiting++
+				w.member(&pb.WorkloadPod{Name: p.Obj.Name, Queue: p.Place().String(), Created: instant(p.Obj.CreationTimestamp.Time)})
 				w.take(candidate{name: p.Obj.Name, untried: p.Message == "", since: p.Obj.CreationTimestamp.Time})
 			}
 		})
@@ -66,6 +73,12 @@ func (w *workload) step(x *Explainer) (last bool) {
 	}
 	last = w.placed.some(x.Placed.In(w.namespace), podsAtOnce, func(p *v1.Pod) {
 		if w.has(p) {
+			_, node, _ := x.Placed.Pod(p.UID)
+			m := &pb.WorkloadPod{Name: p.Name, Node: node, Created: instant(p.CreationTimestamp.Time)}
+			if n := x.Placed.Node(node); n != nil {
+				m.Zone = n.Labels[v1.LabelTopologyZone]
+			}
+			w.member(m)
 			w.take(candidate{name: p.Name, placed: true, score: x.History.Last(p.UID).GetScore()})
 		}
 	})
@@ -73,6 +86,12 @@ func (w *workload) step(x *Explainer) (last bool) {
 		w.worst = w.best.name
 	}
 	return last
+}
+
+func (w *workload) member(m *pb.WorkloadPod) {
+	if len(w.members) < maxMembers {
+		w.members = append(w.members, m)
+	}
 }
 
 func (w *workload) take(c candidate) {
@@ -103,5 +122,9 @@ func (w *workload) tell(out *pb.ExplainResponse) {
 	if w != nil {
 		out.Workload, out.Pod = w.kind+" "+w.namespace+"/"+w.name, w.namespace+"/"+w.worst
 		out.WorkloadPods, out.WorkloadPending = w.pods, w.waiting
+		slices.SortFunc(w.members, func(a, b *pb.WorkloadPod) int {
+			return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Name, b.Name))
+		})
+		out.WorkloadMembers, out.WorkloadMembersLeftOut = w.members, w.pods-uint32(len(w.members))
 	}
 }

@@ -38,13 +38,16 @@ func newPendingCommand(s Streams) *cobra.Command {
 		Long: `Tell why pods wait: each cause in words, how many pods of how many workloads it
 keeps, since when the oldest of them waits, and what would help. The causes are those
 of each pod's last attempt, held against what all nodes have; explain tells about one
-pod node by node. Any coordinator may be asked, also where the API server keeps the pods.
+pod node by node. Above the table stands in which queues the pods are, how old they are,
+and who gates them; -o wide tells the queues of each row. Any coordinator may be asked,
+also where the API server keeps the pods.
 
 What -o json, yaml, custom-columns and jsonpath print, and fields are selected and
 sorted by, are groups: the pods of a workload that wait for the same (kind, namespace,
 name, pods, oldest, example, causes). -o name prints the workloads for explain.`,
 		Example: `  shardsched pending
   shardsched pending -n shop --by workload
+  shardsched pending -l app=web --by pod
   shardsched pending -l app=web --sort-by .oldest
   shardsched pending -o name | xargs -n 1 shardsched explain
   shardsched pending --watch`,
@@ -68,7 +71,7 @@ name, pods, oldest, example, causes). -o name prints the workloads for explain.`
 	fs := c.Flags()
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "pods of that namespace; empty: of all")
 	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "pods of all namespaces, as without --namespace")
-	fs.StringVar(&o.by, "by", "reason", "a row for each reason, workload or namespace")
+	fs.StringVar(&o.by, "by", "reason", "a row for each reason, workload, namespace or pod (the oldest of each workload)")
 	o.listing.addFlags(fs)
 	fs.Lookup("output").Usage = "form of the answer: name, json, yaml, jsonpath=TEMPLATE, custom-columns=HEADER:PATH,…; empty: a table"
 	fs.Lookup("selector").Usage = "only pods with these labels, such as app=web,tier!=cache"
@@ -82,7 +85,10 @@ name, pods, oldest, example, causes). -o name prints the workloads for explain.`
 }
 
 // pendingRows are what a row of the table can be of.
-func pendingRows() []string { return []string{"reason", "workload", "namespace"} }
+func pendingRows() []string { return []string{"reason", "workload", "namespace", "pod"} }
+
+// podsOfGroup is how many pods of a group --by pod asks for.
+const podsOfGroup = 100
 
 func (o *pendingOptions) validate(by bool) error {
 	if err := o.listing.parse(); err != nil {
@@ -92,9 +98,9 @@ func (o *pendingOptions) validate(by bool) error {
 		return err
 	}
 	switch {
-	case o.form == "wide":
-		return usagef("--output: \"wide\" shows nothing more")
-	case by && o.form != "":
+	case o.form == "wide" && o.by == "pod":
+		return usagef("--output: \"wide\" shows nothing more of pods")
+	case by && o.form != "" && o.form != "wide":
 		return usagef("--by is about the rows of the table, and --output %s shows none", o.form)
 	case o.all && o.namespace != "":
 		return usagef("--namespace and --all-namespaces exclude each other")
@@ -104,10 +110,14 @@ func (o *pendingOptions) validate(by bool) error {
 
 func (o *pendingOptions) run(ctx context.Context, s Streams, cl *client.Client) error {
 	var last *pb.ListPendingResponse
+	req := &pb.ListPendingRequest{Namespace: o.namespace, LabelSelector: o.selector}
+	if o.by == "pod" {
+		req.PodsOfGroup = podsOfGroup
+	}
 	for {
 		var answer *pb.ListPendingResponse
 		err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
-			answer, err = c.ListPending(ctx, &pb.ListPendingRequest{Namespace: o.namespace, LabelSelector: o.selector})
+			answer, err = c.ListPending(ctx, req)
 			return err
 		})
 		if err != nil {
@@ -165,9 +175,99 @@ func (o *pendingOptions) render(answer *pb.ListPendingResponse) (string, error) 
 	case answer.GetPods() == 0:
 		b.WriteString(o.none())
 	default:
-		err = o.table(b, answer)
+		if !o.noHeaders {
+			b.WriteString(pendingHead(answer))
+		}
+		if o.by == "pod" {
+			err = o.podTable(b, answer)
+		} else {
+			err = o.table(b, answer)
+		}
 	}
 	return b.String(), err
+}
+
+// pendingHead tells of all pods where they are, how old, and who holds some back; empty: the coordinator does not tell.
+func pendingHead(answer *pb.ListPendingResponse) string {
+	if answer.GetQueues() == nil {
+		return ""
+	}
+	text := queuesText(answer.GetQueues())
+	var gates []string
+	for _, g := range answer.GetGates()[:min(len(answer.GetGates()), shownCauses)] {
+		gates = append(gates, fmt.Sprintf("%s (%d)", gateText(g), g.GetPods()))
+	}
+	if more := len(answer.GetGates()) - shownCauses; more > 0 {
+		gates = append(gates, fmt.Sprintf("%d more", more))
+	}
+	if len(gates) > 0 {
+		text += ", by " + strings.Join(gates, ", ")
+	}
+	var ages []string
+	for i, n := range answer.GetAges() {
+		switch bins := answer.GetAgeBins(); {
+		case n == 0:
+		case i < len(bins):
+			ages = append(ages, fmt.Sprintf("%d below %s", n, duration.HumanDuration(bins[i].AsDuration())))
+		case len(bins) > 0:
+			ages = append(ages, fmt.Sprintf("%d older", n))
+		}
+	}
+	return strings.Map(printable, text+". By age: "+strings.Join(ages, ", ")+".") + "\n\n"
+}
+
+// gateText names who holds pods back.
+func gateText(g *pb.GateCount) string {
+	if g.GetGate() == "" {
+		return "plugin " + g.GetPlugin()
+	}
+	return "gate " + g.GetGate()
+}
+
+// queuesText is how many pods are where, but for where none is. Gated pods come last.
+func queuesText(q *pb.QueueCounts) string {
+	var parts []string
+	for _, x := range []struct {
+		pods  uint64
+		queue string
+	}{
+		{q.GetUnschedulable(), "unschedulable"}, {q.GetBackoff(), "backoff"}, {q.GetActive(), "active"}, {q.GetInFlight(), "in flight"},
+		{q.GetBinding(), "binding"}, {q.GetGated(), "gated"},
+	} {
+		if x.pods > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", x.pods, x.queue))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// podTable has a row for each pod that is named.
+func (o *pendingOptions) podTable(w io.Writer, answer *pb.ListPendingResponse) error {
+	headers := []string{"POD", "QUEUE", "AGE", "ATTEMPTS", "UNTIL", "CAUSE"}
+	var rows [][]string
+	left := answer.GetPods()
+	for _, g := range answer.GetGroups() {
+		for _, p := range g.GetOldestPods() {
+			until := ""
+			switch {
+			case p.GetBackoffUntil() != nil:
+				until = clockTime(p.GetBackoffUntil())
+			case p.GetGatedBy() != "":
+				until = p.GetGatedBy()
+			}
+			age := duration.HumanDuration(max(o.now().Sub(p.GetCreated().AsTime()), 0))
+			rows = append(rows, []string{p.GetPod(), p.GetQueue(), age, fmt.Sprint(p.GetAttempts()), until, causesText(g.GetCauses())})
+			left--
+		}
+	}
+	if err := o.newTable(w, headers...).print(fold(o.width, headers, rows, 5)...); err != nil {
+		return err
+	}
+	if left > 0 {
+		_, err := fmt.Fprintf(w, "… and %d pods more: -n and -l choose some, --by workload counts all\n", left)
+		return err
+	}
+	return nil
 }
 
 // none says that no pod waits, of those that are asked for.
@@ -198,6 +298,7 @@ type pendingRow struct {
 	pods      uint64
 	workloads []string
 	oldest    time.Time
+	queues    pb.QueueCounts
 	groups    []*pb.PendingGroup
 }
 
@@ -230,6 +331,10 @@ func (o *pendingOptions) table(w io.Writer, answer *pb.ListPendingResponse) erro
 	case "namespace":
 		headers, long = []string{"NAMESPACE", "PODS", "WORKLOADS", "OLDEST", "CAUSE"}, []int{4}
 	}
+	wide := o.form == "wide"
+	if wide {
+		headers = append(headers, "QUEUES")
+	}
 	var cells [][]string
 	for _, r := range rows {
 		age := duration.HumanDuration(max(o.now().Sub(r.oldest), 0))
@@ -241,6 +346,9 @@ func (o *pendingOptions) table(w io.Writer, answer *pb.ListPendingResponse) erro
 			cells = append(cells, []string{r.key, pods, r.workloadsText(), age, causesText(main.GetCauses()) + r.others()})
 		default:
 			cells = append(cells, []string{r.causeText(), pods, r.workloadsText(), age, helpText(main.GetCauses())})
+		}
+		if wide {
+			cells[len(cells)-1] = append(cells[len(cells)-1], queuesText(&r.queues))
 		}
 	}
 	if err := o.newTable(w, headers...).print(fold(o.width, headers, cells, long...)...); err != nil {
@@ -255,6 +363,13 @@ func (o *pendingOptions) table(w io.Writer, answer *pb.ListPendingResponse) erro
 
 func (r *pendingRow) add(g *pb.PendingGroup) {
 	r.pods += g.GetPods()
+	q := g.GetQueues()
+	r.queues.Active += q.GetActive()
+	r.queues.Backoff += q.GetBackoff()
+	r.queues.Unschedulable += q.GetUnschedulable()
+	r.queues.Gated += q.GetGated()
+	r.queues.InFlight += q.GetInFlight()
+	r.queues.Binding += q.GetBinding()
 	r.groups = append(r.groups, g)
 	if name := workloadText(g); !slices.Contains(r.workloads, name) {
 		r.workloads = append(r.workloads, name)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -161,5 +162,50 @@ func TestPendingIsWatched(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "CAUSE"); n != 2 {
 		t.Errorf("got %d tables, want 2:\n%s", n, out.String())
+	}
+}
+
+// Above the table stands where pods are, how old, and who gates them; pods are told one by one where that is asked for.
+func TestPendingTellsOfTheQueue(t *testing.T) {
+	answer := func() *pb.ListPendingResponse {
+		gated := &pb.PendingGroup{
+			Causes: []*pb.Cause{{Plugin: "SchedulingGates", Cause: "scheduling gate quota"}}, Kind: "Job", Namespace: "lab", Name: "j", Pods: 3,
+			Oldest: at(0), Queues: &pb.QueueCounts{Gated: 3},
+			OldestPods: []*pb.PendingPod{{Pod: "lab/j-1", Created: at(0), Queue: "gated", GatedBy: "SchedulingGates"}},
+		}
+		backing := &pb.PendingGroup{
+			Causes: []*pb.Cause{{Cause: "cpu\x1b[2J"}}, Kind: "Pod", Namespace: "lab", Name: "p", Pods: 1, Oldest: at(3599),
+			Queues:     &pb.QueueCounts{Backoff: 1},
+			OldestPods: []*pb.PendingPod{{Pod: "lab/p", Created: at(3599), Queue: "backoff", Attempts: 4, BackoffUntil: at(3610)}},
+		}
+		return &pb.ListPendingResponse{
+			Pods: 4, Groups: []*pb.PendingGroup{gated, backing}, Queues: &pb.QueueCounts{Gated: 3, Backoff: 1},
+			AgeBins: []*durationpb.Duration{durationpb.New(10 * time.Second)}, Ages: []uint64{1, 3},
+			Gates: []*pb.GateCount{{Plugin: "SchedulingGates", Gate: "quota\x1b", Pods: 3}, {Plugin: "Own", Pods: 1}},
+		}
+	}
+	const head = "1 backoff, 3 gated, by gate quota  (3), plugin Own (1). By age: 1 below 10s, 3 older.\n\n"
+	for _, c := range []struct {
+		by, output string
+		want       string
+	}{
+		{by: "pod", want: head + `POD       QUEUE     AGE   ATTEMPTS   UNTIL                  CAUSE
+lab/j-1   gated     60m   0          SchedulingGates        scheduling gate quota
+lab/p     backoff   1s    4          2026-01-01T01:00:10Z   cpu [2J
+… and 2 pods more: -n and -l choose some, --by workload counts all
+`},
+		{by: "workload", output: "wide", want: head + `WORKLOAD    PODS   OLDEST   CAUSE                   WOULD HELP   QUEUES
+Job lab/j   3      60m      scheduling gate quota                3 gated
+Pod lab/p   1      1s       cpu [2J                              1 backoff
+`},
+	} {
+		o := pendingOptions{by: c.by, listing: listing{output: c.output}, now: func() time.Time { return at(3600).AsTime() }}
+		if err := o.validate(true); err != nil {
+			t.Fatal(err)
+		}
+		got, err := o.render(answer())
+		if err != nil || got != c.want {
+			t.Errorf("by %s: %v, got\n%s\nwant\n%s", c.by, err, got, c.want)
+		}
 	}
 }

@@ -2355,12 +2355,12 @@ type SpreadConstraint struct {
 	WhenUnsatisfiable string `protobuf:"bytes,3,opt,name=when_unsatisfiable,json=whenUnsatisfiable,proto3" json:"when_unsatisfiable,omitempty"`
 	// Of a hard one: how many domains there have to be; fewer count as if one were empty.
 	MinDomains uint32 `protobuf:"varint,4,opt,name=min_domains,json=minDomains,proto3" json:"min_domains,omitempty"`
-	// Whether the pod is counted itself where it is placed.
+	// Of a hard one: whether the pod is counted itself where it is placed.
 	SelfMatch bool `protobuf:"varint,5,opt,name=self_match,json=selfMatch,proto3" json:"self_match,omitempty"`
-	// How many domains there are, and the smallest number of pods that one has.
+	// How many domains there are, and the smallest number of pods that one has; 0: of a soft one by node, which is not counted.
 	DomainsTotal uint32 `protobuf:"varint,6,opt,name=domains_total,json=domainsTotal,proto3" json:"domains_total,omitempty"`
 	Least        int64  `protobuf:"varint,7,opt,name=least,proto3" json:"least,omitempty"`
-	// The domains by name; of more than fit those of fewest pods, and one for each further number of pods with no name.
+	// Those of fewest pods first, then by name; further ones are told by their number of pods.
 	Domains       []*SpreadDomain `protobuf:"bytes,8,rep,name=domains,proto3" json:"domains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2455,12 +2455,12 @@ func (x *SpreadConstraint) GetDomains() []*SpreadDomain {
 // SpreadDomain is the nodes that share a value of a topology key.
 type SpreadDomain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: several domains with as many pods each.
+	// Empty: several domains with as many pods each, or a node, of those that are domains of their own.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Of each.
-	Pods  int64  `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
-	Nodes uint32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// How many domains; 1 where it has a name.
+	// Of each domain.
+	Pods int64 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	// Of all of them.
+	Nodes         uint32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	Domains       uint32 `protobuf:"varint,4,opt,name=domains,proto3" json:"domains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
