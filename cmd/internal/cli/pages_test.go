@@ -124,6 +124,9 @@ func TestCommandsOfPagesRunAsPrinted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.CopyFS(filepath.Join(dir, "docs/journeys"), os.DirFS("../../../docs/journeys")); err != nil {
+		t.Fatal(err)
+	}
 	address := freeAddress()
 	shell := func(script string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), "sh", "-ec", script)
@@ -134,7 +137,7 @@ func TestCommandsOfPagesRunAsPrinted(t *testing.T) {
 	// Where it listens is not the page's to say: another may run on this machine.
 	up := func(t *testing.T, command string) {
 		serves := "^shardsched is up"
-		if strings.Contains(command, "--demo") {
+		if strings.Contains(command, "--demo") || strings.Contains(command, " -f ") {
 			serves = " pods placed in "
 		}
 		serve(t, shell("exec "+command+" --listen "+address+" --http-listen ''"), serves)
