@@ -84,9 +84,11 @@ type Mirror struct {
 	log     []change // the newest changes, oldest first
 	number  uint64   // of the last change
 	nodes   int
-	looks   []look // at pods that are left pending, by when they are due
-	opened  []*preemption
-	strays  []stray
+	// claimants are those of pending with claims.
+	claimants map[types.UID]bool
+	looks     []look // at pods that are left pending, by when they are due
+	opened    []*preemption
+	strays    []stray
 }
 
 // heldEvent is an event that is held back since a time.
@@ -102,6 +104,8 @@ type pendingPod struct {
 	came, queued uint64
 	// expected is the node for which it was judged before its bind; empty: it was not.
 	expected string
+	// narrowed tells that something of its claims was written, and not where it goes.
+	narrowed bool
 	// refused tells that they have found no node for it. doubted is since when we have one; zero: we have none.
 	refused bool
 	doubted time.Time
@@ -116,7 +120,7 @@ func NewMirror(cfg MirrorConfig) (*Mirror, error) {
 	}
 	m := &Mirror{
 		cfg: cfg, limits: cfg.limits, profiles: map[string]bool{}, tally: newTally(), ready: make(chan struct{}, 1),
-		pending: map[types.UID]*pendingPod{}, last: map[types.UID]objects.Object{},
+		pending: map[types.UID]*pendingPod{}, claimants: map[types.UID]bool{}, last: map[types.UID]objects.Object{},
 	}
 	m.limits.setDefaults()
 	c := cfg.Scheduler
@@ -145,12 +149,20 @@ func (m *Mirror) Load(all *objects.Snapshot) {
 	for _, p := range all.Pods {
 		m.keep(p)
 		if p.Spec.NodeName == "" && m.profiles[p.Spec.SchedulerName] {
+			m.comes(p)
 			m.number++
-			m.pending[p.UID] = &pendingPod{obj: p, came: m.number, queued: m.number, refused: refusal(p) != nil}
 		}
 	}
 	for _, obj := range all.Cluster {
 		m.keep(obj)
+	}
+}
+
+// comes notes a pod without a node. The change is not numbered yet by which it has come.
+func (m *Mirror) comes(p *v1.Pod) {
+	m.pending[p.UID] = &pendingPod{obj: p, came: m.number + 1, queued: m.number + 1, refused: refusal(p) != nil}
+	if hasClaims(p) {
+		m.claimants[p.UID] = true
 	}
 }
 
@@ -276,6 +288,9 @@ func (m *Mirror) take(ctx context.Context, e *objects.Event, late bool) error {
 			bind = known
 		}
 	}
+	if err := m.claim(ctx, e, late); err != nil {
+		return err
+	}
 	before := m.last[e.Any().GetUID()]
 	m.remember(e, before, bind)
 	m.scheduler.Deliver([]objects.Event{*e})
@@ -298,6 +313,7 @@ func (m *Mirror) pod(ctx context.Context, e *objects.Event, late bool) error {
 	switch {
 	case known != nil && gone:
 		delete(m.pending, p.UID)
+		delete(m.claimants, p.UID)
 		if !known.counted {
 			m.notJudged(wentPending)
 		}
@@ -308,7 +324,7 @@ func (m *Mirror) pod(ctx context.Context, e *objects.Event, late bool) error {
 		return m.changed(ctx, known, p, late)
 	case gone:
 	case p.Spec.NodeName == "" && m.profiles[p.Spec.SchedulerName]:
-		m.pending[p.UID] = &pendingPod{obj: p, came: m.number + 1, queued: m.number + 1, refused: refusal(p) != nil}
+		m.comes(p)
 	case p.Spec.NodeName != "" && m.last[p.UID] == nil && m.profiles[p.Spec.SchedulerName]:
 		m.notJudged(seenBound)
 	}
@@ -322,7 +338,12 @@ func (m *Mirror) pod(ctx context.Context, e *objects.Event, late bool) error {
 func (m *Mirror) bound(ctx context.Context, known *pendingPod, p *v1.Pod, late bool) error {
 	node := p.Spec.NodeName
 	m.closePreemption(p.UID)
-	if known.expected == node || known.counted && m.unasked(known.obj) != "" {
+	delete(m.claimants, p.UID)
+	switch {
+	case known.expected == node || known.counted && m.unasked(known.obj) != "":
+		return nil
+	case known.narrowed:
+		m.notJudged(narrowed)
 		return nil
 	}
 	return m.chosen(ctx, known, node, late)
