@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,12 +26,11 @@ const (
 	leftTheirs    = "preempted in the real cluster only"
 	leftOurs      = "preempted in the own world only"
 	leftScaled    = "on nodes that came or went"
-	leftClaims    = "of claims that theirs has bound to volumes or devices, after ours had decided"
 )
 
 // What has narrowed the choice that ours had.
 const (
-	pinnedClaims = "claims that theirs had bound to volumes or devices before ours decided"
+	pinnedClaims = "pods with claims, which ours has decided once theirs had bound these to volumes or devices"
 	pinnedDaemon = "pods of DaemonSets and static pods, which are where they really are"
 )
 
@@ -57,6 +57,9 @@ const (
 //	    v                                       v  real: gone, at its end
 //	  fixed ────────────────────────────────> forgotten
 //
+// A pod with claims that are bound to nothing is held until they really are: which volumes and devices it has is decided with its node,
+// and once only.
+//
 // Fixed pods are where they really are: pods of other schedulers and of DaemonSets, static pods, and pods that had a node when they
 // were first seen. They can be victims, too. It has no clock, and no goroutine: its caller has a lock.
 type books struct {
@@ -66,7 +69,8 @@ type books struct {
 	pods  map[types.UID]*pod
 	// nodes are those that are there: true if they have come since the beginning.
 	nodes  map[string]bool
-	bound  map[objects.Ref]bool // claims of volumes and devices that are bound to some
+	bound  map[objects.Ref]bool              // claims of volumes and devices that are bound to some
+	held   map[objects.Ref]map[*pod]struct{} // the pods that are held, by the claims that they have
 	places *resources
 	theirs *layout
 	ours   *layout
@@ -89,9 +93,9 @@ type pod struct {
 	fixed, lost, told bool
 	// daemon: it goes where its node is.
 	daemon bool
-	// late: it has claims that were bound to nothing when it was first seen.
-	late bool
-	// judged: it came since the beginning, and counts. early: it waited before.
+	// held: it has claims that are bound to nothing.
+	held bool
+	// judged: it came since the beginning, and counts. early: it has waited for something else before it was seen to be schedulable.
 	judged, early bool
 	gated         bool // it was, once
 	// seen is when it was first seen to be schedulable, while so many others were; zero: it was not yet.
@@ -103,7 +107,8 @@ type pod struct {
 
 func newBooks(judged []string, now time.Time) *books {
 	b := &books{
-		judged: map[string]bool{}, pods: map[types.UID]*pod{}, nodes: map[string]bool{}, bound: map[objects.Ref]bool{}, places: newResources(),
+		judged: map[string]bool{}, pods: map[types.UID]*pod{}, nodes: map[string]bool{}, bound: map[objects.Ref]bool{},
+		held: map[objects.Ref]map[*pod]struct{}{}, places: newResources(),
 		theirs: newLayout(now), ours: newLayout(now), left: map[string]int{}, pinned: map[string]int{}, schedulers: map[string]int{},
 	}
 	for _, name := range judged {
@@ -120,7 +125,7 @@ func (b *books) load(all *objects.Snapshot, now time.Time) *objects.Snapshot {
 		b.setNode(n)
 	}
 	for _, obj := range all.Cluster {
-		b.setClaim(obj, false)
+		b.setClaim(obj, false, now)
 	}
 	for _, p := range all.Pods {
 		for _, e := range b.setPod(p, now) {
@@ -144,7 +149,7 @@ func (b *books) event(e *objects.Event, now time.Time) []objects.Event {
 	case e.Pod != nil:
 		return b.setPod(e.Pod, now)
 	default:
-		b.setClaim(e.Object, gone)
+		return append([]objects.Event{*e}, b.setClaim(e.Object, gone, now)...)
 	}
 	return []objects.Event{*e}
 }
@@ -184,8 +189,8 @@ func (b *books) removeNode(name string, now time.Time) (out []objects.Event) {
 	return out
 }
 
-// setClaim keeps whether claims are bound.
-func (b *books) setClaim(obj objects.Object, gone bool) {
+// setClaim keeps whether claims are bound, and lets pods go that were held for one.
+func (b *books) setClaim(obj objects.Object, gone bool, now time.Time) (out []objects.Event) {
 	bound := false
 	switch x := obj.(type) {
 	case *v1.PersistentVolumeClaim:
@@ -193,17 +198,23 @@ func (b *books) setClaim(obj objects.Object, gone bool) {
 	case *resourcev1.ResourceClaim:
 		bound = x.Status.Allocation != nil
 	default:
-		return
+		return nil
 	}
-	if ref := objects.RefOf(obj); bound && !gone {
-		b.bound[ref] = true
-	} else {
+	ref := objects.RefOf(obj)
+	if !bound || gone {
 		delete(b.bound, ref)
+		return nil
 	}
+	b.bound[ref] = true
+	pods := slices.SortedFunc(maps.Keys(b.held[ref]), func(x, y *pod) int { return strings.Compare(string(x.obj.UID), string(y.obj.UID)) })
+	for _, p := range pods {
+		out = append(out, b.setPod(p.obj, now)...)
+	}
+	return out
 }
 
-// unbound tells whether a pod has claims that are bound to nothing.
-func (b *books) unbound(p *v1.Pod) bool {
+// claimsOf are the claims of a pod that have names; false: there are others.
+func claimsOf(p *v1.Pod) (refs []objects.Ref, all bool) {
 	for i := range p.Spec.Volumes {
 		v := &p.Spec.Volumes[i]
 		ref := objects.Ref{Kind: objects.KindPersistentVolumeClaim, Namespace: p.Namespace}
@@ -215,13 +226,40 @@ func (b *books) unbound(p *v1.Pod) bool {
 		default:
 			continue
 		}
-		if !b.bound[ref] {
-			return true
-		}
+		refs = append(refs, ref)
 	}
 	claims := objects.PodClaims(p)
-	return len(claims) < len(p.Spec.ResourceClaims) || // some have no name yet
-		slices.ContainsFunc(claims, func(c objects.PodClaim) bool { return !b.bound[c.Ref] })
+	for _, c := range claims {
+		refs = append(refs, c.Ref)
+	}
+	return refs, len(claims) >= len(p.Spec.ResourceClaims)
+}
+
+// hold holds a pod that has claims which are bound to nothing, and lets it go where it has none any more.
+func (b *books) hold(p *pod, was *v1.Pod) {
+	b.release(p, was)
+	refs, all := claimsOf(p.obj)
+	if all && !slices.ContainsFunc(refs, func(r objects.Ref) bool { return !b.bound[r] }) {
+		p.held, p.early = false, true
+		b.pinned[pinnedClaims]++
+		return
+	}
+	for _, ref := range refs {
+		if b.held[ref] == nil {
+			b.held[ref] = map[*pod]struct{}{}
+		}
+		b.held[ref][p] = struct{}{}
+	}
+}
+
+// release holds a pod no more for the claims that it had.
+func (b *books) release(p *pod, was *v1.Pod) {
+	refs, _ := claimsOf(was)
+	for _, ref := range refs {
+		if delete(b.held[ref], p); len(b.held[ref]) == 0 {
+			delete(b.held, ref)
+		}
+	}
 }
 
 // setPod takes in a pod that is new, or has changed.
@@ -230,13 +268,17 @@ func (b *books) setPod(obj *v1.Pod, now time.Time) []objects.Event {
 	if p == nil {
 		p = b.meet(obj)
 	}
+	was := p.obj
 	b.update(p, obj)
+	if p.held {
+		b.hold(p, was)
+	}
 	if p.theirs == "" && obj.Spec.NodeName != "" {
 		b.foundByTheirs(p, now)
 	}
 	if gated := len(obj.Spec.SchedulingGates) > 0; gated {
 		p.gated = true
-	} else if p.seen.IsZero() && !p.fixed {
+	} else if p.seen.IsZero() && !p.fixed && !p.held {
 		b.becomesSchedulable(p, now)
 	}
 	return b.tell(p)
@@ -265,7 +307,9 @@ func (b *books) meet(obj *v1.Pod) *pod {
 		if p.fixed {
 			b.leave(p, leftOnNode)
 		}
-		p.late = !p.fixed && b.unbound(obj)
+		if refs, all := claimsOf(obj); !p.fixed {
+			p.held = !all || slices.ContainsFunc(refs, func(r objects.Ref) bool { return !b.bound[r] })
+		}
 	}
 	return p
 }
@@ -342,7 +386,7 @@ func (b *books) compare(p *pod) {
 func (b *books) bind(uid types.UID, node string, now time.Time) ([]objects.Event, error) {
 	p := b.pods[uid]
 	switch _, there := b.nodes[node]; {
-	case p == nil || p.lost:
+	case p == nil || p.lost || p.held:
 		return nil, objects.ErrNotFound
 	case p.ours != "" || p.fixed:
 		return nil, objects.ErrAlreadyBound
@@ -356,13 +400,6 @@ func (b *books) bind(uid types.UID, node string, now time.Time) ([]objects.Event
 	b.decided++
 	if !p.seen.IsZero() {
 		b.ours.wait(-1, now)
-	}
-	if p.late && p.theirs != node {
-		if b.unbound(p.obj) {
-			b.leave(p, leftClaims)
-		} else {
-			b.pinned[pinnedClaims]++
-		}
 	}
 	if b.nodes[node] {
 		b.leave(p, leftScaled)
@@ -399,6 +436,9 @@ func (b *books) removePod(obj *v1.Pod, now time.Time) (out []objects.Event) {
 	p := b.pods[obj.UID]
 	if p == nil {
 		return nil
+	}
+	if p.held {
+		b.release(p, p.obj)
 	}
 	b.update(p, obj)
 	preempted := p.theirs != "" && isPreempted(obj)
@@ -443,7 +483,7 @@ func (b *books) leave(p *pod, why string) {
 
 // tell is what the own world is told of a pod as it is now.
 func (b *books) tell(p *pod) []objects.Event {
-	if p.lost || p.daemon && p.theirs == "" { // a DaemonSet's pod comes with its node
+	if p.lost || p.held || p.daemon && p.theirs == "" { // a DaemonSet's pod comes with its node
 		return nil
 	}
 	e := objects.Event{Type: objects.Modified, Kind: objects.KindPod, Pod: b.asOurs(p)}

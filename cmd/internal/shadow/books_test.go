@@ -296,6 +296,16 @@ func checkBooks(t *rapid.T, b *books, own *scheduler) {
 				t.Fatalf("pod %s has the nomination that it really has", uid)
 			}
 		}
+		refs, all := claimsOf(p.obj)
+		for _, r := range refs {
+			if _, held := b.held[r][p]; held != p.held {
+				t.Fatalf("pod %s is held: %v, for %v: %v", uid, p.held, r, held)
+			}
+			all = all && b.bound[r]
+		}
+		if p.held && (all || p.told || p.fixed) {
+			t.Fatalf("pod %s is held, told: %v, fixed: %v, its claims are bound: %v", uid, p.told, p.fixed, all)
+		}
 		if !p.fixed && p.ours != "" {
 			if _, there := b.nodes[p.ours]; !there && p.theirs != p.ours {
 				t.Fatalf("pod %s is on %s, which is gone", uid, p.ours)
@@ -447,17 +457,26 @@ func TestWhatCanNotBeComparedIsLeftOutByWhy(t *testing.T) {
 			s.pod(build.Pod("a").UID("a").Node("n2").Obj())
 			s.real(objects.Event{Type: objects.Deleted, Kind: objects.KindNode, Node: build.Node("n1").Obj()})
 		}, left: leftScaled},
-		"a claim that theirs binds later": {run: func(s *scene) {
-			s.pod(build.Pod("a").UID("a").Mount(claim).Obj())
+		"a claim that theirs binds": {run: func(s *scene) {
+			if got := s.pod(build.Pod("a").UID("a").Mount(claim).Obj()); len(got) != 0 {
+				s.t.Errorf("its claim is bound to nothing: got %v told", got)
+			}
+			if got := s.real(boundClaim); len(got) != 2 || got[0].Object == nil || got[1].Pod == nil || got[1].Type != objects.Added {
+				s.t.Errorf("its claim is bound: got %v, want the claim, and then the pod", got)
+			}
 			s.bind("a", "n1")
-			s.real(boundClaim)
 			s.pod(build.Pod("a").UID("a").Mount(claim).Node("n2").Obj())
-		}, left: leftClaims},
-		"a claim that theirs has bound before ours decides": {run: func(s *scene) {
-			s.pod(build.Pod("a").UID("a").Mount(claim).Obj())
-			s.real(boundClaim)
-			s.bind("a", "n1")
+			if n := s.b.latency.ours.n; n != 0 {
+				s.t.Errorf("it was held, and its latency counts")
+			}
 		}, pinned: pinnedClaims},
+		"a claim that nobody binds": {run: func(s *scene) {
+			s.pod(build.Pod("a").UID("a").Mount(claim).Obj())
+			s.gone(build.Pod("a").UID("a").Mount(claim).Obj())
+			if len(s.b.held) != 0 {
+				s.t.Errorf("held for it: got %v", s.b.held)
+			}
+		}, left: leftUndecided},
 		"a claim that was bound all along": {run: func(s *scene) {
 			s.real(boundClaim)
 			s.pod(build.Pod("a").UID("a").Mount(claim).Obj())

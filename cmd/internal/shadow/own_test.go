@@ -13,6 +13,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator"
@@ -83,7 +86,7 @@ func TestTheOwnWorldsSchedulerAgreesWithTheBooks(t *testing.T) {
 		waiting, leaving := 0, 0 // those on their way out are told of as long as they are gated
 		for _, p := range o.books.pods {
 			switch {
-			case p.fixed || p.lost || p.ours != "":
+			case p.fixed || p.held || p.lost || p.ours != "":
 			case p.obj.DeletionTimestamp != nil:
 				leaving++
 			default:
@@ -174,6 +177,86 @@ func TestPreemptionsAreInTheOwnWorldOnly(t *testing.T) {
 	}
 	if w := last.Ours.Resources[0]; w.Requested != 0.8 {
 		t.Errorf("requested cpu in the own world: got %v, want 0.8: the preemptor's alone", w.Requested)
+	}
+}
+
+// Which devices a claim has is decided once, with the node: really.
+func TestPodsWithClaimsAreWhereTheirDevicesReallyAre(t *testing.T) {
+	node := func(name string) *v1.Node { return build.Node(name).CPU("10").Memory("10Gi").Pods("10").Obj() }
+	slice := func(node string) *resourcev1.ResourceSlice {
+		return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice-" + node, UID: types.UID("slice-" + node)},
+			Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.example.com", NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1},
+				Devices: []resourcev1.Device{{Name: "gpu"}}}}
+	}
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu", UID: "class"}}
+	o, ctx, end := begin(t, &objects.Snapshot{Nodes: []*v1.Node{node("n1"), node("n2")}, Cluster: []objects.Object{class, slice("n1"), slice("n2")}})
+	version := 0
+	claim := func(name, on string) *resourcev1.ResourceClaim {
+		version++
+		c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("claim-" + name),
+			ResourceVersion: fmt.Sprint(version)},
+			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{Name: "gpu",
+				Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1}}}}}}
+		if on != "" {
+			c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: types.UID(name)}}
+			c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
+				{Request: "gpu", Driver: "gpu.example.com", Pool: on, Device: "gpu"}}},
+				NodeSelector: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
+					{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{on}}}}}}}
+		}
+		return c
+	}
+	pod := func(name, on string) *v1.Pod {
+		b := build.Pod(name).UID(name).CPU("1")
+		if on != "" {
+			b.Node(on)
+		}
+		p := b.Obj()
+		p.Spec.SchedulerName = v1.DefaultSchedulerName
+		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+		return p
+	}
+	tell := func(events ...objects.Event) {
+		t.Helper()
+		o.Deliver(events)
+		if err := o.scheduler.Idle(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claimed := func(c *resourcev1.ResourceClaim) objects.Event {
+		return objects.Event{Type: objects.Modified, Kind: objects.KindResourceClaim, Object: c}
+	}
+	is := func(p *v1.Pod) objects.Event {
+		return objects.Event{Type: objects.Modified, Kind: objects.KindPod, Pod: p}
+	}
+	ours := func(uid types.UID) string {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.books.pods[uid].ours
+	}
+	tell(claimed(claim("a", "")), is(pod("a", "")))
+	if got := ours("a"); got != "" {
+		t.Errorf("a is on %q before its claim has devices, want it held", got)
+	}
+	tell(claimed(claim("a", "n2")), is(pod("a", "n2")))
+	tell(claimed(claim("b", "n1")), is(pod("b", "")))
+	if a, b := ours("a"), ours("b"); a != "n2" || b != "n1" {
+		t.Errorf("a is on %q and b on %q, want them where their devices are", a, b)
+	}
+	gone := pod("a", "n2")
+	gone.DeletionTimestamp = &metav1.Time{Time: epoch}
+	tell(objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: gone}, claimed(claim("a", "")))
+	tell(claimed(claim("c", "n2")), is(pod("c", "")))
+	if got := ours("c"); got != "n2" {
+		t.Errorf("c is on %q, want it on n2, whose device is free again", got)
+	}
+	var r Report
+	o.Fill(&r)
+	if r.Packing.Compared != 3 || len(r.Packing.Left) != 0 || !slices.Equal(r.Packing.Pinned, []Count{{pinnedClaims, 1}}) {
+		t.Errorf("got %+v; want all compared, and a pinned", r.Packing)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
 	}
 }
 
