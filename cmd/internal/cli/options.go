@@ -180,6 +180,8 @@ type ShadowOptions struct {
 	// Reports are the files that the report is written to, in the form that their ends say; "-": standard output, as text.
 	Reports []string
 	Recording
+	// SchedulerMetrics is where the other scheduler's metrics are; empty: they are not read.
+	SchedulerMetrics string
 	// AllowBinding takes credentials that may bind pods.
 	AllowBinding bool
 	// LogFormat is how the log is written: text or json.

@@ -65,8 +65,13 @@ func runShadow(ctx context.Context, s Streams, o ShadowOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	their, err := schedulerSeconds(access, o.SchedulerMetrics)
+	if err != nil {
+		return err
+	}
 	x := &shadowing{o: o, config: c}
-	if x.source, err = kube.NewSource(kube.SourceConfig{Client: clients.Objects, Metadata: clients.Metadata}); err != nil {
+	if x.source, err = kube.NewSource(kube.SourceConfig{Client: clients.Objects, Metadata: clients.Metadata,
+		Whole: kube.Whole{Scheduled: true}}); err != nil {
 		return err
 	}
 	registry := newRegistry()
@@ -82,7 +87,7 @@ func runShadow(ctx context.Context, s Streams, o ShadowOptions) (err error) {
 	if err := configure(c, o.plugins, &cfg); err != nil {
 		return err
 	}
-	if err := x.build(cfg, func(m *coordinator.SchedulerConfig) { m.Recorder, m.Registerer = recorder, registry }); err != nil {
+	if err := x.build(cfg, their, func(m *coordinator.SchedulerConfig) { m.Recorder, m.Registerer = recorder, registry }); err != nil {
 		return err
 	}
 	live := shadow.NewLive(x.report)
@@ -91,14 +96,16 @@ func runShadow(ctx context.Context, s Streams, o ShadowOptions) (err error) {
 	return x.run(ctx, s, guard, serving.Endpoint{Gatherer: registry, Ready: x.source.Ready, Beside: live.Handlers()})
 }
 
-// build makes both worlds. Neither asks extenders or plugins that are compiled in. forMirror are settings of the mirror alone.
-func (x *shadowing) build(cfg coordinator.SchedulerConfig, forMirror func(*coordinator.SchedulerConfig)) (err error) {
+// build makes both worlds. Neither asks extenders or plugins that are compiled in. their tells what the other scheduler costs; nil: nobody
+// does. forMirror are settings of the mirror alone.
+func (x *shadowing) build(cfg coordinator.SchedulerConfig, their shadow.TheirSeconds,
+	forMirror func(*coordinator.SchedulerConfig)) (err error) {
 	extenders, err := extender.NewAll(cfg.Extenders, extender.Options{})
 	if err != nil {
 		return err
 	}
 	cfg.Extenders, cfg.OutOfTree = nil, nil
-	if x.own, err = shadow.NewOwnWorld(cfg, nil); err != nil {
+	if x.own, err = shadow.NewOwnWorld(cfg, their); err != nil {
 		return err
 	}
 	forMirror(&cfg)

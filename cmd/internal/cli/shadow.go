@@ -69,6 +69,8 @@ stands in the way, and 1 where the run has failed or the command line can't be u
 	fs.StringArrayVar(&o.Reports, "report", nil, "write the report to `FILE`, once a minute and in the end: .html, .json or .txt; -: "+
 		"standard output in the end, as text; repeatable (default -)")
 	o.Recording.addFlags(fs)
+	fs.StringVar(&o.SchedulerMetrics, "scheduler-metrics", "", "read what the other scheduler costs at `URL`, such as "+
+		"https://127.0.0.1:10259/metrics, with the kubeconfig's credentials and authority")
 	fs.BoolVar(&o.AllowBinding, readonly.AllowFlag, false, "do not ask whether the credentials may bind pods. They are used to read all "+
 		"the same")
 	fs.StringVar(&o.Cluster, "cluster", defaultCluster, "name of the cluster that certificates of --tls-ca-file are for")
@@ -90,6 +92,11 @@ func (o *ShadowOptions) validate() error {
 	}
 	if err := validateLogFormat(o.LogFormat); err != nil {
 		return err
+	}
+	if o.SchedulerMetrics != "" {
+		if err := checkMetricsURL(o.SchedulerMetrics); err != nil {
+			return err
+		}
 	}
 	if err := validateCluster(o.Cluster); err != nil {
 		return err
