@@ -36,7 +36,17 @@ func hostileScheduler() *scheduler {
 		leader:  &pb.GetLeaderResponse{Leader: &pb.LeaderRecord{Id: hostile, Address: hostile}},
 		workers: []*pb.WorkerStatus{{Id: hostile, Address: hostile, Quarantine: hostile, Version: hostile}},
 		shards:  []*pb.ShardStatus{{Shard: 1, Workers: []string{hostile}}},
+		pending: hostilePending(), decisions: hostileDecisions(), explanation: hostileExplanation(),
+		traces: &pb.ListTracesResponse{Traces: []*pb.Trace{{Id: hostile, Spans: []*pb.Span{
+			{Id: "1", Name: hostile, Service: hostile, Attributes: []string{hostile}, Error: hostile}, {Id: "2", Parent: "1", Name: hostile},
+			{Id: "3", Parent: "4"}, {Id: "4", Parent: "3"}, {Id: "5", Parent: "5"},
+		}}}},
 	}
+}
+
+// pageOf is the address of a page, of whatever it may be asked for.
+func pageOf(p page) string {
+	return Path + p.path + "?worker=%22%3E%3Cscript%3E&namespace=a&name=b&kind=Job&workload=j&a=n1&b=n2&node=n"
 }
 
 // elements calls f for each element of a page.
@@ -66,7 +76,7 @@ func attribute(n *html.Node, name string) string {
 func TestNoPageRunsWhatANameHolds(t *testing.T) {
 	c := newConsole(t, hostileScheduler())
 	for _, p := range c.pages {
-		w := ask(c, "GET", Path+p.path+"?worker="+`%22%3E%3Cscript%3E`)
+		w := ask(c, "GET", pageOf(p))
 		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
 			if got := w.Header().Get("Content-Security-Policy"); !strings.Contains(got, want) || strings.Contains(got, "unsafe") {
 				t.Errorf("%s: got the policy %q, want it to have %q", p.path, got, want)
@@ -104,7 +114,7 @@ func TestPagesCanBeReadByAll(t *testing.T) {
 		seen := map[string]int{}
 		here := 0
 		ids := map[string]bool{}
-		elements(t, ask(c, "GET", Path+p.path).Body.String(), func(n *html.Node) {
+		elements(t, ask(c, "GET", pageOf(p)).Body.String(), func(n *html.Node) {
 			seen[n.Data]++
 			if attribute(n, "aria-current") == "page" {
 				here++
@@ -160,7 +170,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	s.explained = nil
 	c := newConsole(t, s)
 	for _, p := range c.pages {
-		elements(t, ask(c, "GET", Path+p.path).Body.String(), func(n *html.Node) {
+		elements(t, ask(c, "GET", pageOf(p)).Body.String(), func(n *html.Node) {
 			to := attribute(n, "href")
 			if n.Data == "script" {
 				to = attribute(n, "src")

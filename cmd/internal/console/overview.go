@@ -105,12 +105,12 @@ func (v *visit) overviewFacts(s *pb.Summary, leader *pb.LeaderRecord) []fact {
 		{"Leader", lead},
 		{"Nodes", words(count(s.GetNodes())).below(plural(s.GetShards(), "shard"))},
 		{"Workers asked", words(fmt.Sprintf("%d of %d", live, len(s.GetWorkers()))).to(link("workers"))},
-		{"Pods pending", words(count(s.GetPodsPending()))},
+		{"Pods pending", words(count(s.GetPodsPending())).to(link("pending"))},
 		{"Pods bound", words(count(s.GetPodsBound())).below(count(s.GetPodsPresent()) + " were there before")},
 		{"Decided a second", words(rate(s.GetDecidedPerSecond())).below("while there was something to decide")},
 		{"Bound a second", words(rate(s.GetBoundPerSecond())).below("while there was something to bind")},
 		{"Arrival to bind", words("p50 " + took(s.GetSubmitToBound().GetP50())).below("p99 " + took(s.GetSubmitToBound().GetP99()))},
-		{"Pods preempted", words(count(s.GetPodsPreempted()))},
+		{"Pods preempted", words(count(s.GetPodsPreempted())).to(link("preemptions"))},
 	}
 }
 

@@ -4,6 +4,11 @@ package console
 func pages() []page {
 	return []page{
 		overviewPage(),
+		pendingPage(),
+		podPage(),
+		workloadPage(),
+		decisionsPage(),
+		preemptionsPage(),
 		workersPage(),
 	}
 }

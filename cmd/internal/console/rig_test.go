@@ -27,6 +27,12 @@ type scheduler struct {
 	calls atomic.Int64 // of GetSummary
 
 	explained *pb.ExplainRequest
+	// What is explained, pending, decided and traced; nil: nothing.
+	explanation *pb.ExplainResponse
+	pending     *pb.ListPendingResponse
+	decisions   *pb.ListDecisionsResponse
+	decided     *pb.ListDecisionsRequest // the last
+	traces      *pb.ListTracesResponse
 }
 
 func (s *scheduler) GetLeader(context.Context, *pb.GetLeaderRequest) (*pb.GetLeaderResponse, error) {
@@ -53,11 +59,31 @@ func (s *scheduler) ListShards(context.Context, *pb.ListShardsRequest) (*pb.List
 }
 
 func (s *scheduler) ListPending(context.Context, *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {
-	return &pb.ListPendingResponse{}, s.err
+	if s.pending == nil {
+		return &pb.ListPendingResponse{}, s.err
+	}
+	return s.pending, s.err
+}
+
+func (s *scheduler) ListDecisions(_ context.Context, r *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error) {
+	if s.decided = r; s.decisions == nil {
+		return &pb.ListDecisionsResponse{}, s.err
+	}
+	return s.decisions, s.err
+}
+
+func (s *scheduler) ListTraces(context.Context, *pb.ListTracesRequest) (*pb.ListTracesResponse, error) {
+	if s.traces == nil {
+		return &pb.ListTracesResponse{}, s.err
+	}
+	return s.traces, s.err
 }
 
 func (s *scheduler) Explain(_ context.Context, r *pb.ExplainRequest) (*pb.ExplainResponse, error) {
 	s.explained = r
+	if s.explanation != nil {
+		return s.explanation, s.err
+	}
 	return &pb.ExplainResponse{}, s.err
 }
 
