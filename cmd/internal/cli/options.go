@@ -219,8 +219,8 @@ type SimulateOptions struct {
 	// What is asked about beside the files' workloads: see whatif.Change.
 	Rollout                            string
 	Delete, Drain, Cordon, RemoveNodes []string
-	// AddNodes are COUNT=FILE.
-	AddNodes []string
+	// AddNodes are COUNT=FILE or COUNT=node/NAME, Scale are KIND/NAMESPACE/NAME=REPLICAS.
+	AddNodes, Scale []string
 	// Explain is a pod or a workload to be explained after the change, as explain takes it; empty: none.
 	Explain   string
 	explained *subject // what Explain says

@@ -84,7 +84,10 @@ pods without a UID and a node are the change.`,
 	fs.StringSliceVar(&o.Drain, "drain", nil, "empty `NODE` as kubectl drain does, as far as PodDisruptionBudgets allow; repeatable")
 	fs.StringSliceVar(&o.Cordon, "cordon", nil, "let `NODE` take no more pods; repeatable")
 	fs.StringSliceVar(&o.RemoveNodes, "remove-node", nil, "have `NODE` gone with its pods; repeatable")
-	fs.StringSliceVar(&o.AddNodes, "add-nodes", nil, "add nodes like the one of a file: `COUNT=FILE`; repeatable")
+	fs.StringSliceVar(&o.AddNodes, "add-nodes", nil, "add nodes like the one of a file: `COUNT=FILE`, or like one that is there: "+
+		"COUNT=node/NAME; repeatable")
+	fs.StringSliceVar(&o.Scale, "scale", nil, "have a workload of the cluster be of so many replicas: `KIND/NAMESPACE/NAME=REPLICAS`; "+
+		"repeatable")
 	fs.StringVar(&o.Explain, "explain", "", "explain `POD` after the change, NAMESPACE/NAME, or of a workload the pod that is worst off, "+
 		"KIND/NAMESPACE/NAME")
 	fs.StringVar(&o.Diff, "diff", "", "compare with the answer of an earlier run, which -o json has written to `FILE`")

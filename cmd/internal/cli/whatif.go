@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/cmd/internal/manifest"
 	"github.com/shardsched/shardsched/cmd/internal/plainjson"
 	"github.com/shardsched/shardsched/cmd/internal/whatif"
 	"github.com/shardsched/shardsched/cmd/internal/workload"
@@ -318,6 +319,7 @@ func writeJSON(out io.Writer, x any) error {
 func (o *SimulateOptions) changes() (flags []string) {
 	for name, values := range map[string][]string{
 		"--delete": o.Delete, "--drain": o.Drain, "--cordon": o.Cordon, "--remove-node": o.RemoveNodes, "--add-nodes": o.AddNodes,
+		"--scale": o.Scale,
 	} {
 		if len(values) > 0 {
 			flags = append(flags, name)
@@ -351,16 +353,23 @@ func (o *SimulateOptions) change(s Streams, in *Input) (x whatif.Change, err err
 	for _, text := range o.Delete {
 		key, err := o.workloadKey(text)
 		if err != nil {
-			return x, err
+			return x, fmt.Errorf("--delete %s: %w", text, err)
 		}
 		x.Delete = append(x.Delete, key)
+	}
+	for _, text := range o.Scale {
+		w, err := o.scaled(text, a)
+		if err != nil {
+			return x, fmt.Errorf("--scale %s: %w", text, err)
+		}
+		x.Workloads = append(x.Workloads, w)
 	}
 	names := map[string]bool{}
 	for _, n := range in.Nodes {
 		names[n.Name] = true
 	}
 	for _, text := range o.AddNodes {
-		more, err := o.moreNodes(s, text, names)
+		more, err := o.moreNodes(s, text, in.Nodes, names)
 		if err != nil {
 			return x, fmt.Errorf("--add-nodes %s: %w", text, err)
 		}
@@ -386,35 +395,58 @@ func (o *SimulateOptions) workloadKey(text string) (whatif.Key, error) {
 		kind = kinds[strings.TrimSuffix(word, "s")]
 	}
 	if len(parts) != 3 || kind == "" || parts[1] == "" || parts[2] == "" {
-		return whatif.Key{}, fmt.Errorf("--delete %s: expected KIND/NAME or KIND/NAMESPACE/NAME of a deployment, statefulset, daemonset, "+
-			"replicaset, replicationcontroller, job, cronjob or pod", text)
+		return whatif.Key{}, errors.New("expected KIND/NAME or KIND/NAMESPACE/NAME of a deployment, statefulset, daemonset, " +
+			"replicaset, replicationcontroller, job, cronjob or pod")
 	}
 	return whatif.Key{Kind: kind, Namespace: parts[1], Name: parts[2]}, nil
+}
+
+// maxReplicas bounds what --scale asks for.
+const maxReplicas = 1_000_000
+
+// scaled is a workload of the cluster with another number of replicas.
+func (o *SimulateOptions) scaled(text string, a *asked) (runtime.Object, error) {
+	name, number, ok := strings.Cut(text, "=")
+	replicas, err := strconv.Atoi(number)
+	if !ok || err != nil || replicas < 0 || replicas > maxReplicas {
+		return nil, fmt.Errorf("expected KIND/NAMESPACE/NAME=REPLICAS, with a number from 0 to %d", maxReplicas)
+	}
+	key, err := o.workloadKey(name)
+	if err != nil {
+		return nil, err
+	}
+	is := func(obj runtime.Object) bool { return whatif.KeyOf(obj) == key }
+	if slices.ContainsFunc(a.Workloads, is) {
+		return nil, errors.New("a manifest of it is given, too: have that say the number")
+	}
+	at := slices.IndexFunc(a.There, is)
+	if at < 0 {
+		return nil, fmt.Errorf("what is known of the cluster has no object %s: give its manifest, with the number", key)
+	}
+	w := a.There[at].DeepCopyObject()
+	if !manifest.SetReplicas(w, int32(replicas)) {
+		return nil, fmt.Errorf("%s has no number of replicas", key)
+	}
+	return w, nil
 }
 
 // maxAddedNodes bounds what one --add-nodes makes.
 const maxAddedNodes = 100_000
 
-// moreNodes makes nodes as a file's, under names that are not taken.
-func (o *SimulateOptions) moreNodes(s Streams, text string, taken map[string]bool) ([]*v1.Node, error) {
+// moreNodes makes nodes as a file's, or as one that is there, under names that are not taken.
+func (o *SimulateOptions) moreNodes(s Streams, text string, there []*v1.Node, taken map[string]bool) ([]*v1.Node, error) {
 	number, path, ok := strings.Cut(text, "=")
 	count, err := strconv.Atoi(number)
 	if !ok || err != nil || count < 1 || count > maxAddedNodes {
-		return nil, fmt.Errorf("expected COUNT=FILE, with a number from 1 to %d", maxAddedNodes)
+		return nil, fmt.Errorf("expected COUNT=FILE or COUNT=node/NAME, with a number from 1 to %d", maxAddedNodes)
 	}
-	if _, err := os.Stat(path); err != nil {
-		return nil, err
-	}
-	in, err := readInput(s, inputRequest{Paths: []string{path}, SkipInvalid: o.SkipInvalid})
+	model, err := o.likeNode(s, path, there)
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Nodes) != 1 {
-		return nil, fmt.Errorf("%s holds %d nodes, expected one to make others like it", path, len(in.Nodes))
-	}
 	var nodes []*v1.Node
 	for i := 1; len(nodes) < count; i++ {
-		n := in.Nodes[0].DeepCopy()
+		n := model.DeepCopy()
 		n.Name = fmt.Sprintf("%s-%d", n.Name, i)
 		if taken[n.Name] {
 			continue
@@ -428,4 +460,27 @@ func (o *SimulateOptions) moreNodes(s Streams, text string, taken map[string]boo
 		nodes = append(nodes, n)
 	}
 	return nodes, nil
+}
+
+// likeNode is the node that others are to be like: a file's, or one that is there.
+func (o *SimulateOptions) likeNode(s Streams, path string, there []*v1.Node) (*v1.Node, error) {
+	if name, is := strings.CutPrefix(path, "node/"); is {
+		if at := slices.IndexFunc(there, func(n *v1.Node) bool { return n.Name == name }); at >= 0 {
+			return there[at], nil
+		}
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("there is no node %s in the input", name)
+		}
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	in, err := readInput(s, inputRequest{Paths: []string{path}, SkipInvalid: o.SkipInvalid})
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Nodes) != 1 {
+		return nil, fmt.Errorf("%s holds %d nodes, expected one to make others like it", path, len(in.Nodes))
+	}
+	return in.Nodes[0], nil
 }

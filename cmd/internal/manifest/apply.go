@@ -56,6 +56,16 @@ func (o Object) LeaveReplicas() {
 	}
 }
 
+// SetReplicas has an object be of so many replicas; false: it has no such number.
+func SetReplicas(obj runtime.Object, n int32) bool {
+	at := replicasOf(obj)
+	if at == nil {
+		return false
+	}
+	*at = &n
+	return true
+}
+
 // replicasOf is where an object says how many replicas it has; nil: nowhere.
 func replicasOf(obj runtime.Object) **int32 {
 	switch obj := obj.(type) {

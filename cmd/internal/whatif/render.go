@@ -12,6 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// Rows are a table of the workloads of the change: what each is, what the change does to it, its pods before and after, how many are
+// placed before and after, how many pend, and where they are.
+func (r *Report) Rows() (rows [][]string) {
+	for _, w := range r.Change {
+		rows = append(rows, row(w))
+	}
+	return rows
+}
+
+// Lines are what there is to say beside the table, a sentence a line.
+func (r *Report) Lines() []string { return r.lines() }
+
 // WriteTable writes the report for a terminal.
 func (r *Report) WriteTable(out io.Writer) error {
 	b := &strings.Builder{}
