@@ -14,7 +14,7 @@ import (
 
 // Past is what others have decided.
 type Past struct {
-	// Decisions are in the order in which they were made.
+	// Decisions are in the order in which they were made; one without its pod's workload is of the pod's, where that is there.
 	Decisions []*pb.PastDecision
 	// Refused are pods without a node: what their last attempts have come to.
 	Refused map[types.UID]Refusal
@@ -37,8 +37,8 @@ type Refusal struct {
 func (s *Scheduler) Recall(ctx context.Context, p Past) error {
 	return s.reads.Call(ctx, func() {
 		for _, d := range p.Decisions {
-			var c observe.Circumstances
-			if p := s.podOf(types.UID(d.GetDecision().GetUid())); p != nil {
+			c := observe.Circumstances{Kind: d.GetKind(), Workload: d.GetWorkload()}
+			if p := s.podOf(types.UID(d.GetDecision().GetUid())); c.Kind == "" && p != nil {
 				c.Kind, c.Workload = observe.WorkloadOf(p)
 			}
 			s.history.Remember(d.GetDecision(), d.GetTime().AsTime(), int(d.GetAttempt()), c)

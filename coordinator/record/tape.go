@@ -64,9 +64,9 @@ type keyframe struct {
 	state *state
 }
 
-// attempted is a decision, and which attempt for its pod it ended.
+// attempted is a decision, which attempt for its pod it ended, and where the pod stands.
 type attempted struct {
-	at      int64
+	at, pod int64
 	attempt int32
 }
 
@@ -141,11 +141,11 @@ func (t *Tape) scan(ctx context.Context, i int, f *follower) error {
 			t.problem(i, offset, err)
 		}
 		if d := x.GetDecision(); d != nil {
-			attempt := int32(1)
+			made := attempted{at, nowhere.at, 1}
 			if p := f.pods[types.UID(d.GetDecision().GetUid())]; p != nil {
-				attempt = int32(p.attempts)
+				made.attempt, made.pod = int32(p.attempts), p.told.at
 			}
-			t.decisions = append(t.decisions, attempted{at, attempt})
+			t.decisions = append(t.decisions, made)
 		}
 		if end := x.GetEnd().GetReason(); end != "" {
 			t.problem(i, offset, fmt.Errorf("recording stops here: %s", end))
@@ -272,11 +272,17 @@ type View struct {
 	All    *objects.Snapshot
 	Events []objects.Event
 	// Decisions are those of the term that were not told yet, at most so many as were asked for, the newest.
-	Decisions []*pb.PastDecision
+	Decisions []Decided
 	// Waiting are pods that have no node, of those that are told.
 	Waiting map[types.UID]Waiting
 	// Problems are objects that can't be read, and are left out.
 	Problems []string
+}
+
+// Decided is a decision, and the pod as it was then; nil: it is not known.
+type Decided struct {
+	*pb.PastDecision
+	Pod *v1.Pod
 }
 
 // Waiting is what the last attempt for a pod has come to.
@@ -376,9 +382,13 @@ func (c *Cursor) Look(mostDecisions int) (*View, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.Decisions = append(v.Decisions, &pb.PastDecision{
+		made := Decided{PastDecision: &pb.PastDecision{
 			Decision: x.GetDecision().GetDecision(), Time: timestamppb.New(x.GetTime().AsTime()), Attempt: uint32(d.attempt),
-		})
+		}}
+		if d.pod != nowhere.at {
+			made.Pod, _ = c.read(v, place{d.pod, -1}).(*v1.Pod)
+		}
+		v.Decisions = append(v.Decisions, made)
 	}
 	c.began, c.known = f.begin, f.decisions
 	f.look()

@@ -18,15 +18,16 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/holder"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // addressVariable names coordinators where --address does not.
 const addressVariable = "SHARDSCHED_ADDRESS"
 
 // addClients adds the commands that talk to a running coordinator.
-func addClients(root *cobra.Command, s Streams) {
+func addClients(root *cobra.Command, s Streams, plugins framework.Registry) {
 	root.AddCommand(newApplyCommand(s), newGetCommand(s), newDeleteCommand(s), newExplainCommand(s), newPendingCommand(s),
-		newDecisionsCommand(s), newTraceCommand(s), newSummaryCommand(s), newTopCommand(s), newConsoleCommand(s))
+		newDecisionsCommand(s), newTraceCommand(s), newSummaryCommand(s), newTopCommand(s), newConsoleCommand(s, plugins))
 }
 
 // unixScheme begins the address of a Unix socket.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/console"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // defaultConsole is where `shardsched console` serves, next to the other default addresses.
@@ -28,29 +30,75 @@ const consolePatience = 2 * time.Second
 // consoleOptions are the flags of `shardsched console`.
 type consoleOptions struct {
 	connection
-	listen string
+	listen  string
+	offline offline
 }
 
-func newConsoleCommand(s Streams) *cobra.Command {
+func newConsoleCommand(s Streams, plugins framework.Registry) *cobra.Command {
 	var o consoleOptions
+	o.offline.configuration.plugins, o.offline.plugins = plugins, plugins
 	c := &cobra.Command{
 		Use:     "console",
 		GroupID: groupClient,
 		Short:   "Show a scheduler in a browser",
 		Long: `Show a scheduler in a browser: pages that only read, served on this machine's loopback
 until Ctrl-C. What they show is asked of the coordinator that leads, with the rights of
-these flags: every user of this machine can see it meanwhile.`,
+these flags: every user of this machine can see it meanwhile.
+
+With -f no coordinator is asked. Of a dump, as shardsched snapshot writes it, or other
+files that simulate takes, the cluster is shown as it is, and each pod is judged against
+it; with --simulate once all pods that wait are decided. Of a flight recorder's files
+(coordinator --record) any moment is shown, with a slider for time.`,
 		Example: `  shardsched console
   shardsched console --address 10.0.0.7:7450 --tls-ca-file ca.crt --token-file token
-  kubectl shardsched console --context prod`,
+  kubectl shardsched console --context prod
+  shardsched console -f cluster.json --simulate
+  shardsched console -f flight.record`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), s) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			if len(o.offline.files) > 0 {
+				return o.runOffline(c.Context(), s)
+			}
+			return o.run(c.Context(), s)
+		},
 	}
 	fs := c.Flags()
+	addFileFlags(fs, &o.offline.files, &o.offline.skipInvalid, "a dump, or a flight recorder's files")
+	fs.BoolVar(&o.offline.simulate, "simulate", false, "show the dump of -f once all pods that wait are decided")
+	fs.StringVarP(&o.offline.namespace, "namespace", "n", "default", "namespace of objects of -f that name none")
+	fs.StringVar(&o.offline.configuration.Config, "config", "", "KubeSchedulerConfiguration `FILE` that pods of -f are judged by")
 	fs.StringVar(&o.listen, "listen", defaultConsole, "loopback `HOST:PORT` to serve on; port 0: a free one")
 	o.connection.addFlags(fs)
 	fs.Lookup("patience").DefValue = consolePatience.String()
 	return c
+}
+
+// validate refuses flags of the one way beside those of the other.
+func (o *consoleOptions) validate() error {
+	fs := o.connection.flags
+	if len(o.offline.files) > 0 {
+		for _, name := range []string{"address", "kubeconfig", "context", "lease", "patience", "tls-ca-file", "tls-cert-file",
+			"tls-private-key-file", "token-file"} {
+			if f := fs.Lookup(name); f != nil && f.Changed {
+				return usagef("--%s is about a coordinator, and -f shows files: give one or the other", name)
+			}
+		}
+		return nil
+	}
+	for _, name := range []string{"simulate", "namespace", "config", "skip-invalid"} {
+		if fs.Changed(name) {
+			return usagef("--%s is about the files of -f: give some", name)
+		}
+	}
+	return nil
+}
+
+func (o *consoleOptions) runOffline(ctx context.Context, s Streams) error {
+	o.offline.open = func(ctx context.Context, h http.Handler) error { return serveLocal(ctx, s, o.listen, h) }
+	return o.offline.run(ctx, s)
 }
 
 func (o *consoleOptions) run(ctx context.Context, s Streams) error {
@@ -67,12 +115,17 @@ func (o *consoleOptions) run(ctx context.Context, s Streams) error {
 	})
 }
 
-// serveConsole serves a console on a loopback address until ctx ends, and says where.
+// serveConsole serves a console on a loopback address.
 func serveConsole(ctx context.Context, s Streams, address string, cfg console.Config) error {
 	c, err := console.New(cfg)
 	if err != nil {
 		return err
 	}
+	return serveLocal(ctx, s, address, c)
+}
+
+// serveLocal serves pages on a loopback address until ctx ends, and says where.
+func serveLocal(ctx context.Context, s Streams, address string, h http.Handler) error {
 	l, err := (&serving.Guard{}).Listen("listen", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; --listen 127.0.0.1:0 takes a free port", err)
@@ -81,7 +134,7 @@ func serveConsole(ctx context.Context, s Streams, address string, cfg console.Co
 		return usageError{err}
 	}
 	fmt.Fprintf(s.Err, "See it in a browser: http://%s%s\nCtrl-C ends it.\n", l.Addr(), console.Path)
-	return serving.ServeLocal(ctx, l, serving.RequireLoopback(c))
+	return serving.ServeLocal(ctx, l, serving.RequireLoopback(h))
 }
 
 // program is how the user calls this program.
@@ -95,7 +148,8 @@ func (s Streams) program() string {
 // given are the flags of the connection as they were given, for a command line that reaches the same coordinator.
 func (c *connection) given() []string {
 	var all []string
-	for _, name := range []string{"address", "kubeconfig", "context", "lease", "tls-ca-file", "tls-cert-file", "tls-private-key-file", "token-file"} {
+	for _, name := range []string{"address", "kubeconfig", "context", "lease", "tls-ca-file", "tls-cert-file", "tls-private-key-file",
+		"token-file"} {
 		if f := c.flags.Lookup(name); f != nil && f.Changed {
 			all = append(all, "--"+name, console.Quoted(strings.Trim(f.Value.String(), "[]")))
 		}

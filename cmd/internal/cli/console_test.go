@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardsched/shardsched/cmd/internal/console"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
@@ -34,6 +35,13 @@ func TestAConsoleIsServed(t *testing.T) {
 	up := start(t, "up", "--demo", "--workers", "2", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
 	clients, _, _ := strings.Cut(up.line("clients on "), ",")
 	own := up.line("See it in a browser: ")
+	for late := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // until it leads, and its workers have come
+		if _, text := loadPage(t, own+"workers"); strings.Count(text, `<th scope="row">`) == 2 {
+			break
+		} else if time.Now().After(late) {
+			t.Fatalf("got no two workers in time: %s", text)
+		}
+	}
 	beside := start(t, "console", "--listen", "127.0.0.1:0", "--address", clients).line("See it in a browser: ")
 	for _, at := range []string{own, beside} {
 		if code, text := loadPage(t, at); code != 200 || !strings.Contains(text, "<h1>Overview</h1>") {

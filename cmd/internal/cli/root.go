@@ -119,7 +119,7 @@ What would happen if I applied this chart to that cluster?
 		r.Up, r.Coordinator, r.Worker = nil, nil, nil
 	}
 	addRuns(root, s, r)
-	addClients(root, s)
+	addClients(root, s, r.OutOfTree)
 	root.AddCommand(newConvertCommand(s, r.OutOfTree), newConfigCommand(s, r.OutOfTree), newSnapshotCommand(s), newCELCommand(s),
 		newCertsCommand(s), newGenerateCommand(s, r.OutOfTree), newVersionCommand(s))
 	markUsage(root)

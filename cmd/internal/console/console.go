@@ -30,6 +30,8 @@ type Config struct {
 	Flags string
 	// Source is what is shown, where that is no live scheduler, such as "dump of 2026-07-01"; empty: a live one.
 	Source string
+	// Timeline is that of a record, which is shown as of one of its moments; nil: there is none.
+	Timeline *Timeline
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 }
@@ -143,9 +145,15 @@ func (c *Console) tell(w http.ResponseWriter, r *http.Request, t trouble) {
 	c.render(w, r, t.Code, p, t)
 }
 
+// Refuse answers that a request can't be read.
+func (c *Console) Refuse(w http.ResponseWriter, r *http.Request, why error) {
+	protect(w.Header())
+	c.tell(w, r, trouble{Code: http.StatusBadRequest, Title: "This address can't be read", Text: why.Error()})
+}
+
 func (c *Console) render(w http.ResponseWriter, r *http.Request, code int, p *page, content any) {
 	var b bytes.Buffer
-	if err := c.templates[p.path].ExecuteTemplate(&b, "layout", c.frame(p, content)); err != nil {
+	if err := c.templates[p.path].ExecuteTemplate(&b, "layout", c.frame(p, r.URL, content)); err != nil {
 		klog.FromContext(r.Context()).Error(err, "A page of the console met a bug", "page", p.path)
 		http.Error(w, "the page met a bug, which the server's log tells of", http.StatusInternalServerError)
 		return

@@ -98,6 +98,7 @@ type frame struct {
 	Live                   bool
 	Scripts, Styles        []string
 	At                     time.Time
+	Timeline               *timeline // nil: there is none
 	Content                any
 }
 
@@ -106,9 +107,12 @@ type menuItem struct {
 	Here        bool
 }
 
-func (c *Console) frame(p *page, content any) frame {
-	f := frame{Title: p.title, Source: c.config.Source, Version: c.config.Version, Live: p.live, Scripts: p.scripts, Styles: p.styles,
-		At: c.now(), Content: content}
+func (c *Console) frame(p *page, at *url.URL, content any) frame {
+	f := frame{Title: p.title, Source: c.config.Source, Version: c.config.Version, Live: p.live && c.config.Source == "",
+		Scripts: p.scripts, Styles: p.styles, At: c.now(), Content: content}
+	if f.Timeline = c.timelineOf(at); f.Timeline != nil {
+		f.Scripts = append(f.Scripts[:len(f.Scripts):len(f.Scripts)], "timeline.js")
+	}
 	for _, other := range c.pages {
 		if !other.hidden {
 			here := other.path == p.path || (p.hidden || p.path == troublePath) && other.path == p.active
@@ -124,7 +128,7 @@ func (c *Console) parse() (map[string]*template.Template, error) {
 		"asset": c.assets.url,
 		"clock": func(t time.Time) string { return t.Format("15:04:05") },
 		"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
+	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/timeline.html")
 	if err != nil {
 		return nil, err
 	}
