@@ -73,9 +73,12 @@ func (s *scene) node(i int) (gpus int) {
 	if pool == "gpu" {
 		return gpus
 	}
-	for n := range int(6 * busy) {
+	cpu := map[string]int{"general": 32, "compute": 96, "spot": 16}[pool]
+	for n, left := 0, int(busy*float64(1000*cpu)); left > 500; n++ {
+		takes := min(500+s.r.IntN(7000), left)
+		left -= takes
 		s.first = append(s.first, build.Pod(fmt.Sprintf("batch-%s-%d", name, n)).Namespace("data").Owner("batch/v1", "Job", "nightly").Node(name).
-			CPU(fmt.Sprintf("%dm", 500+s.r.IntN(3000))).Memory(fmt.Sprintf("%dMi", 1024+s.r.IntN(8192))).Phase(v1.PodRunning).Obj())
+			CPU(fmt.Sprintf("%dm", takes)).Memory(fmt.Sprintf("%dMi", takes+s.r.IntN(takes))).Phase(v1.PodRunning).Obj())
 	}
 	return gpus
 }

@@ -29,6 +29,9 @@ type shot struct {
 var shots = []shot{
 	{name: "overview", at: ""},
 	{name: "overview-dark", at: "", dark: true},
+	{name: "cluster", at: "cluster?group=topology.kubernetes.io/zone&group=example.com/rack"},
+	{name: "cluster-dark", at: "cluster", dark: true},
+	{name: "node", at: "node?name=gpu-a-0190", height: 900},
 	{name: "workers", at: "workers"},
 }
 

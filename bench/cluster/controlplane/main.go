@@ -20,6 +20,7 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
@@ -34,6 +35,7 @@ type options struct {
 	coordinators, workers int
 	kubeconfig            string
 	controllers, demo     bool
+	load                  int
 }
 
 func main() {
@@ -64,6 +66,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	fs.BoolVar(&o.controllers, "controllers", true, "run upstream's controllers for workloads, budgets, volumes, resource claims, nodes, "+
 		"taints, namespaces and garbage, and a hollow kubelet")
 	fs.BoolVar(&o.demo, "demo", false, "make something to look at: a budget, a spread, a preemption and a pod that waits")
+	fs.IntVar(&o.load, "load", 0, "pods that come each second, of which each leaves after a minute")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the administrator's kubeconfig to `FILE`, too")
 	onlyBuild := fs.Bool("build", false, "only build all programs, so that tests need not")
 	if err := fs.Parse(args); err != nil {
@@ -115,7 +118,12 @@ func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 	if err := o.explain(ctx, bed, schedulers, out); err != nil {
 		return err
 	}
-	return watch(ctx, bed)
+	g, ctx := errgroup.WithContext(ctx)
+	if o.load > 0 {
+		g.Go(func() error { return o.pour(ctx, bed) })
+	}
+	g.Go(func() error { return watch(ctx, bed) })
+	return g.Wait()
 }
 
 // controllers are those that a playground runs.

@@ -35,7 +35,7 @@ func (p *Page) Audit() ([]string, error) {
 
 // named are the roles that have to have a name.
 var named = []string{"button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "slider", "spinbutton", "switch",
-	"tab", "tabpanel", "image", "img", "region", "grid", "table", "figure", "dialog", "meter", "progressbar", "navigation", "form", "search"}
+	"tab", "tabpanel", "image", "img", "region", "grid", "table", "dialog", "meter", "progressbar", "navigation", "form", "search"}
 
 func text(v *accessibility.Value) (s string) {
 	if v != nil {
