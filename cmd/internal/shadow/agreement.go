@@ -45,6 +45,7 @@ type tally struct {
 	workloads map[workloadKey]*workload
 	kept      map[Class][]Disagreement
 	lookedAt  float64
+	replaced  time.Time // when a disagreement took another's place last
 }
 
 type workloadKey struct{ kind, namespace, name string }
@@ -85,22 +86,13 @@ func (t *tally) disagree(p *v1.Pod, d Disagreement, explain func() string) {
 	}
 	kind, name := observe.WorkloadOf(p)
 	d.Namespace, d.Pod, d.Workload = p.Namespace, p.Name, kind+" "+name
-	list := t.kept[d.Class]
-	switch most := keptOf(d.Class); {
-	case len(list) < most:
-	case d.Class != Lower:
+	if !t.keeps(&d) {
 		return
-	default: // those of the highest regret are kept
-		least := 0
-		for i := range list {
-			if list[i].Regret < list[least].Regret {
-				least = i
-			}
-		}
-		if list[least].Regret >= d.Regret {
-			return
-		}
-		list = slices.Delete(list, least, least+1)
+	}
+	list := t.kept[d.Class]
+	if len(list) == keptOf(d.Class) {
+		least := leastOf(list)
+		list, t.replaced = slices.Delete(list, least, least+1), d.When
 	}
 	if len(list) < MaxDisagreements {
 		if d.Explanation = explain(); len(d.Explanation) > maxExplanation {
@@ -108,6 +100,26 @@ func (t *tally) disagree(p *v1.Pod, d Disagreement, explain func() string) {
 		}
 	}
 	t.kept[d.Class] = append(list, d)
+}
+
+// replaceEvery is how often a disagreement takes the place of one of lower regret: to explain one takes a look at each node, and where a
+// cluster fills up there is one of higher regret all the time.
+const replaceEvery = time.Second
+
+// keeps tells whether a disagreement is kept: of lower scores those of the highest regret.
+func (t *tally) keeps(d *Disagreement) bool {
+	list := t.kept[d.Class]
+	return len(list) < keptOf(d.Class) || d.Class == Lower && d.When.Sub(t.replaced) >= replaceEvery && list[leastOf(list)].Regret < d.Regret
+}
+
+// leastOf is the place of the lowest regret.
+func leastOf(list []Disagreement) (least int) {
+	for i := range list {
+		if list[i].Regret < list[least].Regret {
+			least = i
+		}
+	}
+	return least
 }
 
 func keptOf(c Class) int {

@@ -407,28 +407,37 @@ func (m *Mirror) classify(ctx context.Context, p *v1.Pod, node string, j *coordi
 		m.count(func(t *tally) { t.agree(p, Tie, true) })
 		return nil
 	}
-	answer, err := m.explain(ctx, p, node)
-	if err != nil {
-		return err
-	}
-	var d Disagreement
+	d := Disagreement{Class: Refused, When: now.UTC(), Theirs: node, Ours: j.Node}
 	switch {
 	case j.Passes:
-		d = disagreement(Lower, now, node, j.Node, fmt.Sprintf("score %d, and %s has %d", j.NodeScore, j.Node, j.Score))
-		d.Regret = j.Score - j.NodeScore
+		d.Class, d.Regret = Lower, j.Score-j.NodeScore
+	case j.Node == "":
+		d.Class = OnlyTheirs
+	}
+	return m.disagree(ctx, p, d, j)
+}
+
+// disagree counts a choice of theirs that is not ours. It is explained where it is kept: that takes a look at each node.
+func (m *Mirror) disagree(ctx context.Context, p *v1.Pod, d Disagreement, j *coordinator.Judgement) (err error) {
+	var keeps bool
+	var answer *pb.ExplainResponse
+	m.count(func(t *tally) { keeps = t.keeps(&d) })
+	if keeps {
+		if answer, err = m.explain(ctx, p, d.Theirs); err != nil {
+			return err
+		}
+	}
+	if d.Class != Lower {
+		d.Why = refusalOf(answer, d.Theirs)
+	} else {
+		d.Why = fmt.Sprintf("score %d, and %s has %d", j.NodeScore, j.Node, j.Score)
 		if find := m.toFind(p, j.Nodes); j.Feasible > find {
 			d.Why += fmt.Sprintf("; they stop looking after %d feasible nodes, of %d", find, j.Feasible)
-		} else if why := against(answer, node, j.Node); why != "" {
+		} else if why := against(answer, d.Theirs, j.Node); why != "" {
 			d.Why += "; " + why
 		}
-	case j.Node == "":
-		d = disagreement(OnlyTheirs, now, node, "", refusalOf(answer, node))
-	default:
-		d = disagreement(Refused, now, node, j.Node, refusalOf(answer, node))
 	}
-	m.count(func(t *tally) {
-		t.disagree(p, d, func() string { return m.words(p, answer) })
-	})
+	m.count(func(t *tally) { t.disagree(p, d, func() string { return m.words(p, answer) }) })
 	return nil
 }
 

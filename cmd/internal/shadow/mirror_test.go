@@ -548,11 +548,19 @@ func TestDisagreementsAreBounded(t *testing.T) {
 	explained := 0
 	for i := range 3 * maxWorkloads / 2 {
 		p := build.Pod(fmt.Sprintf("p%d", i)).Obj()
-		d := Disagreement{Class: Lower, Regret: int64(1 + i%1000)}
+		d := Disagreement{Class: Lower, Regret: int64(1 + i%1000), When: epoch.Add(time.Duration(i) * time.Second)}
 		if i%2 == 0 && i/2 < 2*maxGrave {
 			d = Disagreement{Class: Refused}
 		}
 		tl.disagree(p, d, func() string { explained++; return strings.Repeat("é", maxExplanation) })
+	}
+	before := explained
+	tl.disagree(build.Pod("at-once").Obj(), Disagreement{Class: Lower, Regret: 1 << 20, When: tl.replaced.Add(replaceEvery - 1)}, func() string {
+		explained++
+		return ""
+	})
+	if explained != before || explained > 3*maxWorkloads {
+		t.Errorf("%d explanations were made, and one more within a second", explained)
 	}
 	a := tl.report()
 	lower, grave, long := 0, 0, 0
@@ -579,8 +587,8 @@ func TestDisagreementsAreBounded(t *testing.T) {
 		t.Errorf("got %d workloads, %d told, %s first", len(tl.workloads), len(a.Workloads), a.Workloads[0].Kind)
 	}
 	tl.addRegret(build.Pod("p").Obj(), 1<<40)
-	if list := tl.report().Regret; list[len(list)-1].Pods != 1 || list[len(list)-3].Pods == 0 {
-		t.Errorf("got %+v, want one pod beyond the last end", list)
+	if list := tl.report().Regret; list[len(list)-1].Pods != 2 || list[len(list)-3].Pods == 0 {
+		t.Errorf("got %+v, want two pods at the last end", list)
 	}
 }
 
