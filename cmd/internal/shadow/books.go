@@ -23,8 +23,8 @@ const (
 	leftOnNode    = "on a node when they were first seen"
 	leftUndecided = "gone before both had a node for them"
 	leftEnded     = "ended by themselves soon after their bind: they fail, or are that short"
-	leftTheirs    = "preempted in the real cluster only"
-	leftOurs      = "preempted in the own world only"
+	leftTheirs    = "preempted in the real cluster"
+	leftOurs      = "preempted in the own world"
 	leftScaled    = "on nodes that came or went"
 )
 

@@ -111,18 +111,21 @@ type bar struct {
 
 const (
 	barStep    = 20
-	barLeft    = 80
-	longestBar = 460
+	barLeft    = 110
+	longestBar = 430
 )
 
 func regretBars(of []RegretBin) (out bars) {
-	most := 0
-	for _, b := range of {
-		most = max(most, b.Pods)
+	most, last := 0, 0
+	for i, b := range of {
+		if most = max(most, b.Pods); b.Pods > 0 {
+			last = i
+		}
 	}
 	if most == 0 {
 		return out
 	}
+	of = of[:last+1] // what is higher has none
 	var alt []string
 	for i, b := range of {
 		label := strconv.FormatInt(b.From, 10)

@@ -188,6 +188,21 @@ func TestLinesAreDrawnToScale(t *testing.T) {
 	}
 }
 
+// Bars are as long as their numbers, none is invisible, and there are none behind the last.
+func TestBarsAreDrawnToScale(t *testing.T) {
+	got := regretBars([]RegretBin{{0, 0, 1000}, {1, 1, 0}, {2, 3, 500}, {4, 7, 1}, {8, 15, 0}})
+	var widths []int
+	for _, b := range got.Bars {
+		widths = append(widths, b.Width)
+	}
+	if !slices.Equal(widths, []int{longestBar, 0, longestBar / 2, 1}) || got.Alt != "Pods by regret. 0: 1,000 pods, 2-3: 500 pods, 4-7: 1 pod" {
+		t.Errorf("got %v, %q", widths, got.Alt)
+	}
+	if got := regretBars([]RegretBin{{0, 0, 0}}); len(got.Bars) != 0 {
+		t.Errorf("nothing was judged: got %v", got)
+	}
+}
+
 func TestReportIsServedAsItStands(t *testing.T) {
 	now, made := epoch, 0
 	l := &Live{now: func() time.Time { return now }, report: func() *Report { made++; return example() }}

@@ -110,7 +110,7 @@ const usedUp = 0.05
 // world adds all nodes up.
 func (l *layout) world(r *resources, now time.Time) World {
 	l.pass(now)
-	w := World{Pending: l.pending, PendingMinutes: l.waited.Minutes(), Preempted: l.preempted}
+	w := World{Pending: l.pending, PendingMinutes: math.Round(100*l.waited.Minutes()) / 100, Preempted: l.preempted}
 	var has, used, stranded, largest amounts
 	zones := map[string]*[2]int64{}
 	for _, n := range l.nodes {
@@ -170,7 +170,7 @@ func skew(zones []*[2]int64) float64 {
 	if low > high {
 		return 0
 	}
-	return high - low
+	return math.Round(1e4*(high-low)) / 1e4
 }
 
 // share is in ten-thousandths, as nobody reads more of it.

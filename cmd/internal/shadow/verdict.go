@@ -8,8 +8,8 @@ const (
 	// muchUnjudged is the share of decisions that could not be judged, and muchDrift that of the pods which the own world can't have as the
 	// real cluster does, from which on too much is not known.
 	muchUnjudged, muchDrift = 0.05, 0.2
-	// muchMore is by how much more nodes in use are told of.
-	muchMore = 1.02
+	// muchMore is by how much more nodes in use are told of: a few more or less come of ties.
+	muchMore = 1.05
 )
 
 // Judge fills in the verdict, by what else the report has. lacks is what the configuration asks for and the shadow, or this scheduler, does
