@@ -236,6 +236,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		begun := s.cfg.Now()
+		s.metrics.Progressed(begun, s.seq, s.queue)
 		s.cfg.Heartbeat.Turn()
 		decided, ended := s.turn(ctx, begun)
 		s.cfg.Heartbeat.Turn()

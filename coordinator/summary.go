@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/observe"
@@ -30,6 +31,14 @@ func (s *Scheduler) totals() (out *pb.Summary, binding []*v1.Pod) {
 	out.Nodes, out.Shards, out.Idle = uint64(s.state.Nodes()), uint32(s.state.NumShards()), s.idle()
 	out.Workers, out.Rounds, out.LocalEvaluations = s.fanout.Workers(), stats.Rounds, stats.LocalShards
 	out.Classes, out.Tunings = uint64(s.answers.Asked()), s.tuning.tell()
+	out.LeadingSince, out.Term, out.Hedges = timestamppb.New(s.since), s.cfg.Term, stats.Hedges
+	for _, p := range []queue.Place{queue.Active, queue.Backoff, queue.Unschedulable, queue.Gated, queue.InFlight} {
+		pods := s.queue.Len(p)
+		if p == queue.Backoff {
+			pods += s.queue.Len(queue.ErrorBackoff)
+		}
+		out.Queues = append(out.Queues, &pb.QueueLength{Queue: p.String(), Pods: uint64(pods)})
+	}
 	return out, s.binding()
 }
 
@@ -52,11 +61,11 @@ func (s *Scheduler) Workers(context.Context) ([]*pb.WorkerStatus, error) {
 func (s *Scheduler) Shards(ctx context.Context) ([]*pb.ShardStatus, error) {
 	var out []*pb.ShardStatus
 	err := s.reads.Call(ctx, func() {
-		owners := s.fanout.ShardOwners()
+		owners, held := s.fanout.ShardOwners(), s.fanout.ShardsHeld()
 		for i := range s.state.NumShards() {
 			t := s.state.Table(i)
 			out = append(out, &pb.ShardStatus{
-				Shard: uint32(i), Nodes: uint32(t.Nodes()), Generation: t.Generation(), Workers: owners[i],
+				Shard: uint32(i), Nodes: uint32(t.Nodes()), Generation: t.Generation(), Workers: owners[i], Held: held[i],
 			})
 		}
 	})
@@ -101,6 +110,28 @@ func (s *Scheduler) Decisions(ctx context.Context, req *pb.ListDecisionsRequest)
 		return nil, err
 	}
 	return x.Page(), nil
+}
+
+// Plugins tells what plugins and extenders take.
+func (s *Scheduler) Plugins(ctx context.Context) (out *pb.ListPluginsResponse, err error) {
+	err = s.reads.Call(ctx, func() {
+		out = s.metrics.PluginUses(func(profile, plugin string) []string {
+			if p := s.cfg.Profiles[profile]; p != nil {
+				return p.Expressions(plugin)
+			}
+			return nil
+		})
+	})
+	return out, err
+}
+
+// Lacking counts the pending pods that ask for what shardsched has not got, or bounds.
+func (s *Scheduler) Lacking(ctx context.Context) ([]*pb.LackingPods, error) {
+	x := observe.NewLacking(s.queue)
+	if err := s.reads.Serve(ctx, x.Read()); err != nil {
+		return nil, err
+	}
+	return x.Answer(), nil
 }
 
 // Progress is the part of the summary that costs nothing to tell: how many pods are

@@ -28,6 +28,24 @@ type celProfile struct {
 	readsRequests bool
 }
 
+// Expressions are the names of the expressions of CELFilter or CELScore, in their order; none of another plugin.
+func (p *Profile) Expressions(plugin string) (names []string) {
+	if p.cel == nil {
+		return nil
+	}
+	var list []celExpression
+	switch plugin {
+	case "CELFilter":
+		list = p.cel.filters
+	case "CELScore":
+		list = p.cel.scores
+	}
+	for _, e := range list {
+		names = append(names, e.name)
+	}
+	return names
+}
+
 // celExpression is an expression of a profile.
 type celExpression struct {
 	template *expression.Template

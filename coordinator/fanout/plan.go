@@ -325,6 +325,20 @@ func (f *Fanout) ShardOwners() [][]string {
 	return out
 }
 
+// ShardsHeld tells, for each shard and each of its owners, the generation that the worker has shown to have; 0: none.
+func (f *Fanout) ShardsHeld() [][]uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([][]uint64, f.cfg.Shards.NumShards())
+	for shard, list := range f.owners {
+		for _, i := range list {
+			generation, _ := f.sessions[i].generation(uint32(shard))
+			out[shard] = append(out[shard], generation)
+		}
+	}
+	return out
+}
+
 // Stats are the totals so far.
 func (f *Fanout) Stats() Stats {
 	f.mu.Lock()

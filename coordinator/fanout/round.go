@@ -545,6 +545,7 @@ func (r *round) onHedgeTimer() {
 		}
 		if slices.ContainsFunc(p.backups, func(b *attempt) bool { return b.session != nil }) {
 			r.tally.hedges++
+			p.primary.session.hedged()
 		}
 		p.hedged = outstanding
 		if !stalled {

@@ -55,8 +55,8 @@ type session struct {
 
 // tally is what a session has done so far.
 type tally struct {
-	requests, failures, classes, rows, snapshots uint64
-	busy                                         time.Duration
+	requests, failures, classes, rows, snapshots, hedges uint64
+	busy                                                 time.Duration
 }
 
 // newSession connects to a member, of which nothing is known yet.
@@ -202,6 +202,13 @@ func (s *session) loaded(shard uint32, generation uint64) {
 	s.held[shard] = max(s.held[shard], generation)
 }
 
+// hedged notes that others were asked as well, because the worker was slow.
+func (s *session) hedged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tally.hedges++
+}
+
 // failed notes a request without an answer.
 func (s *session) failed(now time.Time) {
 	s.mu.Lock()
@@ -254,6 +261,7 @@ func (s *session) status(shards uint32) *pb.WorkerStatus {
 		Rows:      s.tally.rows,
 		Busy:      durationpb.New(s.tally.busy),
 		Snapshots: s.tally.snapshots,
+		Hedges:    s.tally.hedges,
 	}
 	if s.member.OtherRules {
 		out.Quarantine = "other version: it computes by other rules than the coordinator"

@@ -116,3 +116,61 @@ func (v *HistogramVec) Collect(ch chan<- prometheus.Metric) {
 		ch <- h
 	}
 }
+
+// Distribution is what a histogram has observed by now, or several of the same buckets.
+type Distribution struct {
+	Count uint64
+	Sum   float64
+
+	upper  []float64
+	counts []uint64
+}
+
+// distribution reads the histogram.
+func (h *Histogram) distribution() Distribution {
+	d := Distribution{Sum: math.Float64frombits(h.sum.Load()), upper: h.upper, counts: make([]uint64, len(h.counts))}
+	for i := range h.counts {
+		d.counts[i] = h.counts[i].Load()
+		d.Count += d.counts[i]
+	}
+	return d
+}
+
+// Add adds what another histogram of the same buckets has observed.
+func (d *Distribution) Add(o Distribution) {
+	if d.counts == nil {
+		d.upper, d.counts = o.upper, make([]uint64, len(o.counts))
+	}
+	d.Count += o.Count
+	d.Sum += o.Sum
+	for i, n := range o.counts {
+		d.counts[i] += n
+	}
+}
+
+// Quantile estimates a quantile as histogram_quantile of Prometheus does: values are spread evenly over their bucket, and what is above the
+// last bucket is as large as that. 0: nothing was observed.
+func (d *Distribution) Quantile(q float64) float64 {
+	rank, before, low := q*float64(d.Count), 0.0, 0.0
+	for i, upper := range d.upper {
+		n := float64(d.counts[i])
+		if n > 0 && before+n >= rank {
+			return low + (upper-low)*(rank-before)/n
+		}
+		before, low = before+n, upper
+	}
+	if d.Count == 0 {
+		return 0
+	}
+	return low
+}
+
+// Each calls f for each series of a histogram, in no order.
+func (s *Set) Each(name string, f func(labels []string, d Distribution)) {
+	v := s.histograms[name]
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, h := range v.of {
+		f(h.labels, h.distribution())
+	}
+}

@@ -44,6 +44,7 @@ type Meters struct {
 	repaired                         prometheus.Counter
 	work                             answers.Work // that the counters know of
 	assumeErrors, bindErrors         prometheus.Counter
+	progress                         progress
 
 	preemptionAttempts, dryRuns, dryRunRows prometheus.Counter
 	preemptionVictims                       *metrics.Histogram
@@ -133,6 +134,8 @@ func (m *Meters) Summary(now time.Time, decisions uint64) *pb.Summary {
 		SubmitToBound:    t.submitToBound.quantiles(),
 		Plugins:          m.pluginLatencies(),
 		Requeries:        t.requeries,
+		Progress:         m.progress.tell(),
+		Stages:           m.stages(),
 	}
 }
 
@@ -150,6 +153,7 @@ func (m *Meters) Begin(now time.Time) {
 
 // Rest is described with Begin.
 func (m *Meters) Rest(now time.Time, binding bool) {
+	m.progress.rested = now
 	m.tally.deciding.stop(now)
 	if !binding {
 		m.tally.working.stop(now)
@@ -227,7 +231,7 @@ func (m *Meters) Passed(i int, passes []scan.Pass) {
 		meter := m.plugin(at)
 		meter.series.Seconds(p.Took)
 		meter.record(p.Took)
-		a.profile.evaluated(at, int(p.RowsIn))
+		a.profile.evaluated(at, p)
 		if p.Point == pb.ExtensionPoint_EXTENSION_POINT_FILTER {
 			filter += p.Took
 		} else {

@@ -10,6 +10,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // Upstream's labels.
@@ -37,7 +38,14 @@ type profileMeters struct {
 	preBind, preBindError, bind, bindError *metrics.Histogram
 	preBindPlugin, preBindPluginError      *metrics.Histogram
 	bindPlugin, bindPluginError            *metrics.Histogram
-	evaluations                            map[pluginAt]prometheus.Counter
+	evaluations                            map[pluginAt]*evaluation
+}
+
+// evaluation is what a plugin did at an extension point for the pods of a profile.
+type evaluation struct {
+	rows           prometheus.Counter // that it looked at
+	calls, in, out uint64             // passes, and rows
+	took           time.Duration
 }
 
 // attemptMeters count the attempts of one result.
@@ -92,18 +100,23 @@ func newProfileMeters(set *metrics.Set, name string) *profileMeters {
 		preBindPluginError: plugin(rules.VolumeBinding, "PreBind", statusError),
 		bindPlugin:         plugin(rules.DefaultBinder, "Bind", statusSuccess),
 		bindPluginError:    plugin(rules.DefaultBinder, "Bind", statusError),
-		evaluations:        map[pluginAt]prometheus.Counter{},
+		evaluations:        map[pluginAt]*evaluation{},
 	}
 }
 
-// evaluated counts the rows that a plugin looked at.
-func (p *profileMeters) evaluated(at pluginAt, rows int) {
-	c := p.evaluations[at]
-	if c == nil {
-		c = p.set.Counter("scheduler_plugin_evaluation_total", scorer.PluginName(at.plugin), scorer.ExtensionPointName(at.point), p.name)
-		p.evaluations[at] = c
+// evaluated counts a pass of a plugin.
+func (p *profileMeters) evaluated(at pluginAt, pass *scan.Pass) {
+	e := p.evaluations[at]
+	if e == nil {
+		e = &evaluation{rows: p.set.Counter("scheduler_plugin_evaluation_total", scorer.PluginName(at.plugin),
+			scorer.ExtensionPointName(at.point), p.name)}
+		p.evaluations[at] = e
 	}
-	c.Add(float64(rows))
+	e.rows.Add(float64(pass.RowsIn))
+	e.calls++
+	e.in += uint64(pass.RowsIn)
+	e.out += uint64(pass.RowsOut)
+	e.took += pass.Took
 }
 
 // Prepared is how the preparation of an attempt has ended.

@@ -53,6 +53,14 @@ func (q *Queue) Lens() map[string]int {
 	}
 }
 
+// Size is the number of pods that are there.
+func (q *Queue) Size() (n int) {
+	for place := Active; place < places; place++ {
+		n += q.counts[place]
+	}
+	return n
+}
+
 // Waiting is the number of pods that are being tried, or will be without any event.
 func (q *Queue) Waiting() int {
 	return q.counts[Active] + q.counts[Backoff] + q.counts[ErrorBackoff] + q.counts[InFlight]

@@ -151,6 +151,20 @@ func (m *memory) ListShards(context.Context, *pb.ListShardsRequest) (*pb.ListSha
 	}}, nil
 }
 
+func (m *memory) ListPlugins(context.Context, *pb.ListPluginsRequest) (*pb.ListPluginsResponse, error) {
+	return &pb.ListPluginsResponse{Uses: []*pb.PluginUse{
+		{Profile: "default-scheduler", Plugin: "CELFilter", ExtensionPoint: "Filter", Calls: 12, Took: durationpb.New(34500 * time.Microsecond), RowsIn: 60000, RowsOut: 120, Expressions: []string{"owned"}},
+		{Profile: "batch", Plugin: "NodeResourcesFit", ExtensionPoint: "Score", Calls: 2, Took: durationpb.New(70 * time.Microsecond), RowsIn: 120, RowsOut: 120},
+	}}, nil
+}
+
+func (m *memory) GetConfiguration(context.Context, *pb.GetConfigurationRequest) (*pb.GetConfigurationResponse, error) {
+	return &pb.GetConfigurationResponse{
+		Differences: []*pb.ConfigurationDifference{{Field: "clientConnection.qps", Default: "50", Value: "500"}, {Field: "profiles[batch].percentageOfNodesToScore", Value: "100"}},
+		NoEffect:    []string{"parallelism: nodes are not looked at one by one"},
+	}, nil
+}
+
 // ListDevices answers as a coordinator that knows the slices and claims.
 func (m *memory) ListDevices(_ context.Context, q *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error) {
 	known := devices.New(devices.Config{})

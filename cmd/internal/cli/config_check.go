@@ -21,12 +21,12 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator"
-	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/config"
-	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/rules"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // errDeparts ends config check with exitDeparts: by the same file kube-scheduler decides otherwise, or an extender is not reached.
@@ -147,9 +147,9 @@ func paragraph(b *strings.Builder, title string, lines []string) {
 	}
 }
 
-// writeProfile tells which plugins of a profile run at some point, with the weights of those that score.
-func writeProfile(b *strings.Builder, p configv1.KubeSchedulerProfile, c *config.Config) {
-	var evaluated, not, compiled []string
+// profileOf tells which plugins of a profile run at some point, with the weights of those that score.
+func profileOf(p configv1.KubeSchedulerProfile, c *config.Config) *pb.ProfileConfiguration {
+	out := &pb.ProfileConfiguration{Name: *p.SchedulerName}
 	for _, r := range rules.All() {
 		runs, weight := false, ""
 		for at := range framework.NumPoints {
@@ -161,20 +161,41 @@ func writeProfile(b *strings.Builder, p configv1.KubeSchedulerProfile, c *config
 		}
 		switch {
 		case runs && r.Evaluated():
-			evaluated = append(evaluated, r.Name+weight)
+			out.Evaluated = append(out.Evaluated, r.Name+weight)
 		case runs:
-			not = append(not, r.Name)
+			out.NotEvaluated = append(out.NotEvaluated, r.Name)
 		}
 	}
 	for _, of := range c.OutOfTree() {
 		if of.Name == *p.SchedulerName {
-			compiled = outOfTreeNames(&of.Plugins)
+			out.CompiledIn = outOfTreeNames(&of.Plugins)
 		}
 	}
-	paragraph(b, "Profile "+*p.SchedulerName+", plugins with the weights of their scores:", slices.DeleteFunc([]string{
-		"evaluated: " + cmp.Or(strings.Join(evaluated, ", "), "none"), listed("compiled in: ", compiled),
-		listed("not evaluated: ", not),
+	return out
+}
+
+func writeProfile(b *strings.Builder, p configv1.KubeSchedulerProfile, c *config.Config) {
+	of := profileOf(p, c)
+	paragraph(b, "Profile "+of.GetName()+", plugins with the weights of their scores:", slices.DeleteFunc([]string{
+		"evaluated: " + cmp.Or(strings.Join(of.GetEvaluated(), ", "), "none"), listed("compiled in: ", of.GetCompiledIn()),
+		listed("not evaluated: ", of.GetNotEvaluated()),
 	}, func(line string) bool { return line == "" }))
+}
+
+// configurationOf is what a coordinator tells of its configuration: nothing of it is secret.
+func configurationOf(c *config.Config, noEffect []string) *pb.GetConfigurationResponse {
+	out := &pb.GetConfigurationResponse{NoEffect: noEffect, Departures: c.Departures()}
+	for _, p := range c.Expanded() {
+		out.Profiles = append(out.Profiles, profileOf(p, c))
+	}
+	for _, d := range c.Differences() {
+		out.Differences = append(out.Differences, &pb.ConfigurationDifference{Field: d.Field, Default: d.Default, Value: d.Value})
+	}
+	extenders := c.Extenders()
+	for i := range extenders {
+		out.Extenders = append(out.Extenders, extenderLine(&extenders[i]))
+	}
+	return out
 }
 
 // outOfTreeNames are the plugins of sets that are not built in.
@@ -207,20 +228,7 @@ func (o *configCheckOptions) extenders(ctx context.Context, list []configv1.Exte
 	reached = true
 	for i := range list {
 		e := &list[i]
-		var verbs, managed []string
-		for _, v := range []string{e.FilterVerb, e.PrioritizeVerb, e.PreemptVerb, e.BindVerb} {
-			if v != "" {
-				verbs = append(verbs, v)
-			}
-		}
-		for _, r := range e.ManagedResources {
-			managed = append(managed, r.Name)
-		}
-		line := extender.Label(e.URLPrefix) + ": " + strings.Join(verbs, ", ") + "; " +
-			cmp.Or(listed("asked about pods with ", managed), "asked about all pods")
-		if e.Ignorable {
-			line += "; passed over when it fails"
-		}
+		line := extenderLine(e)
 		if o.reach {
 			switch err := reach(ctx, e); {
 			case err == nil:
@@ -232,6 +240,25 @@ func (o *configCheckOptions) extenders(ctx context.Context, list []configv1.Exte
 		lines = append(lines, line)
 	}
 	return lines, reached
+}
+
+// extenderLine tells what an extender is asked, and about which pods. A password in its address is left out.
+func extenderLine(e *configv1.Extender) string {
+	var verbs, managed []string
+	for _, v := range []string{e.FilterVerb, e.PrioritizeVerb, e.PreemptVerb, e.BindVerb} {
+		if v != "" {
+			verbs = append(verbs, v)
+		}
+	}
+	for _, r := range e.ManagedResources {
+		managed = append(managed, r.Name)
+	}
+	line := extender.Label(e.URLPrefix) + ": " + strings.Join(verbs, ", ") + "; " +
+		cmp.Or(listed("asked about pods with ", managed), "asked about all pods")
+	if e.Ignorable {
+		line += "; passed over when it fails"
+	}
+	return line
 }
 
 func reach(ctx context.Context, c *configv1.Extender) error {
@@ -332,7 +359,7 @@ func (x *clusterCheck) take(p *v1.Pod) {
 	if !x.profiles[name] {
 		return
 	}
-	for _, what := range lacks(p) {
+	for _, what := range observe.Lacks(p) {
 		l := x.lacking[what]
 		if l == nil {
 			l = &missing{}
@@ -342,47 +369,6 @@ func (x *clusterCheck) take(p *v1.Pod) {
 			l.names = append(l.names, p.Namespace+"/"+p.Name)
 		}
 	}
-}
-
-// lacks are what a pod asks for that shardsched has not got, or more than its bounds.
-func lacks(p *v1.Pod) (list []string) {
-	if p.Spec.SchedulingGroup != nil {
-		list = append(list, "spec.schedulingGroup: pods are scheduled one by one")
-	}
-	keys, terms := map[string]bool{}, 0
-	take := func(key string) {
-		keys[key] = true
-		terms++
-	}
-	for i := range p.Spec.TopologySpreadConstraints {
-		take(p.Spec.TopologySpreadConstraints[i].TopologyKey)
-	}
-	required := func(of []v1.PodAffinityTerm) {
-		for i := range of {
-			take(of[i].TopologyKey)
-		}
-	}
-	preferred := func(of []v1.WeightedPodAffinityTerm) {
-		for i := range of {
-			take(of[i].PodAffinityTerm.TopologyKey)
-		}
-	}
-	if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
-		required(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		preferred(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		required(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		preferred(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	if len(keys) > compile.OwnKeys || terms > compile.OwnTerms {
-		list = append(list, fmt.Sprintf("more than %d topology keys, or %d spread constraints and pod affinity terms: "+
-			"an error of each attempt, if nodes have the keys", compile.OwnKeys, compile.OwnTerms))
-	}
-	if len(p.Spec.ResourceClaims) > devices.MaxClaims {
-		list = append(list, fmt.Sprintf("more than %d resource claims: no node takes it", devices.MaxClaims))
-	}
-	return list
 }
 
 // write tells of the API server, of the pods by profile, of those that are other schedulers', and of what pods lack.

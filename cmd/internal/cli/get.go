@@ -53,9 +53,11 @@ func newGetCommand(s Streams) *cobra.Command {
 		GroupID:    groupClient,
 		SuggestFor: []string{"list", "ls"},
 		Short:      "Show nodes, pods and other objects, devices, workers or shards",
-		Long: `Show objects, devices, workers or shards. The kinds are
+		Long: `Show objects, devices, workers, shards, plugins or the configuration. The kinds are
 ` + kindList() + `Devices are shown by node, with the resource claims that have them; names behind
-them are those of nodes.
+them are those of nodes. Plugins are shown by profile with the time that they take
+and the nodes that they let through, the configuration in what differs from the
+defaults; -o json has all of it.
 
 A kind may be given as one (pod) or in kubectl's short form (no, po, ns, svc, rc,
 rs, sts, pv, pvc, sc), and with a name behind it: pod/NAME, or pod/NAMESPACE/NAME
@@ -71,8 +73,10 @@ Objects come in pages of 500, and are printed as they come unless sorted.`,
   shardsched get pods -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName --sort-by .spec.priority
   shardsched get pvc -n shop
   shardsched get devices n1
-  shardsched get workers`,
-		ValidArgsFunction: completeObjects(s, &o.connection, &o.scope, append(plurals(), "devices", "workers", "shards")),
+  shardsched get workers
+  shardsched get plugins`,
+		ValidArgsFunction: completeObjects(s, &o.connection, &o.scope,
+			append(plurals(), "devices", "workers", "shards", "plugins", "configuration")),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("name what to get: nodes, pods, services … (see --help), devices, workers or shards")
@@ -94,7 +98,7 @@ Objects come in pages of 500, and are printed as they come unless sorted.`,
 	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods, claims, services …")
 	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
 	o.listing.addFlags(fs)
-	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes; devices, workers and shards are asked for every 2s")
+	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes; what is no object is asked for every 2s")
 	o.connection.addFlags(fs)
 	completeNamespaces(c, s, &o.connection)
 	return c
@@ -150,7 +154,11 @@ func (o *getOptions) validate(word string, names []string) error {
 		return o.checkFields(objects.New(objects.Kind(kind)))
 	}
 	switch word {
-	case "device", "devices", "worker", "workers", "shard", "shards":
+	case "device", "devices", "worker", "workers", "shard", "shards", "plugin", "plugins":
+	case "configuration":
+		if len(names) > 0 {
+			return usagef("there is one configuration: name nothing behind it")
+		}
 	default:
 		return unknownKind(word)
 	}
@@ -166,6 +174,10 @@ func (o *getOptions) run(ctx context.Context, s Streams, cl *client.Client, word
 		return o.devices(ctx, s, cl, names)
 	case strings.HasPrefix(word, "worker"):
 		return o.workers(ctx, s, cl, names)
+	case strings.HasPrefix(word, "plugin"):
+		return o.plugins(ctx, s, cl, names)
+	case word == "configuration":
+		return o.configuration(ctx, s, cl)
 	default:
 		return o.shards(ctx, s, cl, names)
 	}

@@ -91,7 +91,8 @@ func (v service) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer spans.stop()
-	server := api.New(api.Config{Self: record, Traces: spans.kept.List})
+	server := api.New(api.Config{Self: record, Traces: spans.kept.List,
+		Configuration: configurationOf(v.config, v.config.NoEffect())})
 	workers := newLocalWorkers(v.sharding.Workers, v.sharding.Cluster, registry.process, spans.workers)
 	scheduler, err := v.scheduler(log, spans, workers)
 	if err != nil {

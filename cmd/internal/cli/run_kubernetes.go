@@ -206,7 +206,8 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	base, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	g, base := errgroup.WithContext(base)
-	server := api.New(api.Config{Self: record, Traces: spans.kept.List})
+	server := api.New(api.Config{Self: record, Traces: spans.kept.List,
+		Configuration: configurationOf(k.config, k.config.NoEffectInKubernetes())})
 	if err := k.serve(base, g, https, pages, server, ctx.Done()); err != nil {
 		return endGroup(g, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/html"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -35,7 +36,19 @@ func hostileScheduler() *scheduler {
 		},
 		leader:  &pb.GetLeaderResponse{Leader: &pb.LeaderRecord{Id: hostile, Address: hostile}},
 		workers: []*pb.WorkerStatus{{Id: hostile, Address: hostile, Quarantine: hostile, Version: hostile}},
-		shards:  []*pb.ShardStatus{{Shard: 1, Workers: []string{hostile}}},
+		shards:  []*pb.ShardStatus{{Shard: 1, Workers: []string{hostile}, Held: []uint64{3}, Generation: 5}},
+		plugins: &pb.ListPluginsResponse{
+			Uses: []*pb.PluginUse{{Profile: hostile, Plugin: "CELFilter", ExtensionPoint: "Filter", Calls: 2, RowsIn: 10, RowsOut: 4,
+				Took: durationpb.New(3e6), Expressions: []string{hostile}}},
+			Plugins:   []*pb.PluginLatency{{Plugin: hostile, ExtensionPoint: "Filter", Latency: &pb.Quantiles{Count: 2}}},
+			Extenders: []*pb.ExtenderUse{{Extender: hostile, Verb: "filter", Failures: 3, Latency: &pb.Quantiles{Total: durationpb.New(9e9)}}},
+		},
+		configuration: &pb.GetConfigurationResponse{
+			Profiles:    []*pb.ProfileConfiguration{{Name: hostile, NotEvaluated: []string{hostile}}},
+			Differences: []*pb.ConfigurationDifference{{Field: hostile, Value: hostile}},
+			NoEffect:    []string{hostile}, Departures: []string{hostile}, Extenders: []string{hostile},
+			Lacking: []*pb.LackingPods{{What: hostile, Pods: 1, Example: hostile}},
+		},
 		pending: hostilePending(), decisions: hostileDecisions(), explanation: hostileExplanation(),
 		traces: &pb.ListTracesResponse{Traces: []*pb.Trace{{Id: hostile, Spans: []*pb.Span{
 			{Id: "1", Name: hostile, Service: hostile, Attributes: []string{hostile}, Error: hostile}, {Id: "2", Parent: "1", Name: hostile},

@@ -34,6 +34,9 @@ func took(d *durationpb.Duration) string {
 	return summary.Duration(d.AsDuration())
 }
 
+// brief is a duration with three digits.
+func brief(d time.Duration) string { return summary.Duration(d) }
+
 // quantity is an amount of a resource in its unit, thousandths for cpu, as people read it.
 func quantity(resource string, n int64) string { return summary.Amount(resource, n) }
 

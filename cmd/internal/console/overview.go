@@ -3,8 +3,12 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -15,11 +19,10 @@ func overviewPage() page {
 
 // overview is what the page shows.
 type overview struct {
-	Verdict     verdict
-	Facts       []fact
-	Charts      []chart
-	Utilisation table
-	Pending     table
+	Verdict                      verdict
+	Facts                        []fact
+	Charts                       []chart
+	Stages, Utilisation, Pending table
 }
 
 // verdict is how the scheduler is, in a sentence, and what is wrong, the worst first.
@@ -46,7 +49,7 @@ func showOverview(v *visit) (any, error) {
 		return nil, err
 	}
 	return overview{
-		Verdict: v.judge(summary), Facts: v.overviewFacts(summary, leader),
+		Verdict: v.judge(summary), Facts: v.overviewFacts(summary, leader), Charts: v.progress(summary), Stages: v.stages(summary),
 		Utilisation: v.utilisation(summary), Pending: v.pendingReasons(summary),
 	}, nil
 }
@@ -101,17 +104,82 @@ func (v *visit) overviewFacts(s *pb.Summary, leader *pb.LeaderRecord) []fact {
 		}
 	}
 	lead := words(cmp.Or(leader.GetId(), "nobody")).below(leader.GetAddress())
+	since := "–"
+	if t := s.GetLeadingSince(); t != nil {
+		since = v.age(t.AsTime())
+	}
+	leads := words(since).below("term " + strconv.FormatUint(s.GetTerm(), 10))
+	queues := make([]string, 0, len(s.GetQueues()))
+	for _, q := range s.GetQueues() {
+		if q.GetPods() > 0 {
+			queues = append(queues, count(q.GetPods())+" "+q.GetQueue())
+		}
+	}
 	return []fact{
 		{"Leader", lead},
+		{"Leads for", leads},
 		{"Nodes", words(count(s.GetNodes())).below(plural(s.GetShards(), "shard"))},
 		{"Workers asked", words(fmt.Sprintf("%d of %d", live, len(s.GetWorkers()))).to(link("workers"))},
-		{"Pods pending", words(count(s.GetPodsPending())).to(link("pending"))},
+		{"Pods pending", words(count(s.GetPodsPending())).to(link("pending")).below(strings.Join(queues, ", "))},
 		{"Pods bound", words(count(s.GetPodsBound())).below(count(s.GetPodsPresent()) + " were there before")},
 		{"Decided a second", words(rate(s.GetDecidedPerSecond())).below("while there was something to decide")},
 		{"Bound a second", words(rate(s.GetBoundPerSecond())).below("while there was something to bind")},
 		{"Arrival to bind", words("p50 " + took(s.GetSubmitToBound().GetP50())).below("p99 " + took(s.GetSubmitToBound().GetP99()))},
 		{"Pods preempted", words(count(s.GetPodsPreempted())).to(link("preemptions"))},
+		{"Hedges", words(count(s.GetHedges())).below("of " + plural(s.GetRounds(), "round"))},
 	}
+}
+
+// progress draws what was decided and bound in the last minutes, and how many pods waited.
+func (v *visit) progress(s *pb.Summary) []chart {
+	notes := s.GetProgress()
+	if len(notes) < 2 {
+		return nil
+	}
+	// How far it is now is not noted yet.
+	notes = append(slices.Clone(notes), &pb.Progress{Time: timestamppb.New(v.now), Decisions: s.GetDecisions(), PodsBound: s.GetPodsBound(),
+		PodsPending: s.GetPodsPending()})
+	rates := chart{Title: "Decided and bound a second"}
+	pods := chart{Title: "Pods pending"}
+	decided, bound := series{Name: "decided", Unit: "/s"}, series{Name: "bound", Unit: "/s"}
+	waiting := series{Name: "pending", Unit: "pods"}
+	for i := 1; i < len(notes); i++ {
+		before, now := notes[i-1], notes[i]
+		seconds := now.GetTime().AsTime().Sub(before.GetTime().AsTime()).Seconds()
+		if seconds < 0.5 {
+			continue // too short for a rate
+		}
+		at := float64(now.GetTime().AsTime().UnixMilli()) / 1000
+		rates.X, pods.X = append(rates.X, at), append(pods.X, at)
+		decided.Values = append(decided.Values, float64(now.GetDecisions()-before.GetDecisions())/seconds)
+		bound.Values = append(bound.Values, float64(now.GetPodsBound()-before.GetPodsBound())/seconds)
+		waiting.Values = append(waiting.Values, float64(now.GetPodsPending()))
+	}
+	if len(rates.X) == 0 {
+		return nil
+	}
+	last := len(rates.X) - 1
+	rates.Series, pods.Series = []series{decided, bound}, []series{waiting}
+	rates.Sentence = fmt.Sprintf("%s a second decided at the most, %s now; %s bound at the most, %s now.", rate(slices.Max(decided.Values)),
+		rate(decided.Values[last]), rate(slices.Max(bound.Values)), rate(bound.Values[last]))
+	pods.Sentence = fmt.Sprintf("%s pending at the most, %s now.", count(uint64(slices.Max(waiting.Values))),
+		count(uint64(waiting.Values[last])))
+	return []chart{rates, pods}
+}
+
+func (v *visit) stages(s *pb.Summary) table {
+	t := table{
+		Caption: "What the stages of an attempt take", Empty: "Nothing was decided yet.",
+		Columns: []column{{Name: "Stage"}, {Name: "Times", Number: true}, {Name: "p50", Number: true, Help: "read from the metric's buckets"},
+			{Name: "p99", Number: true, Help: "read from the metric's buckets"}, {Name: "Metric"}},
+		Command: v.command("summary", "-o", "json"), Download: download("GetSummary"),
+	}
+	for _, x := range s.GetStages() {
+		l := x.GetLatency()
+		t.Rows = append(t.Rows, []cell{head(x.GetStage()), number(count(l.GetCount())), number(took(l.GetP50())), number(took(l.GetP99())),
+			words(x.GetMetric())})
+	}
+	return t
 }
 
 func (v *visit) utilisation(s *pb.Summary) table {

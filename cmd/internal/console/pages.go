@@ -10,5 +10,7 @@ func pages() []page {
 		decisionsPage(),
 		preemptionsPage(),
 		workersPage(),
+		pluginsPage(),
+		configurationPage(),
 	}
 }

@@ -22,6 +22,9 @@ type scheduler struct {
 	summary *pb.Summary
 	workers []*pb.WorkerStatus
 	shards  []*pb.ShardStatus
+	plugins *pb.ListPluginsResponse
+
+	configuration *pb.GetConfigurationResponse
 	// hold is waited for by GetSummary; nil: it does not wait.
 	hold  chan struct{}
 	calls atomic.Int64 // of GetSummary
@@ -56,6 +59,20 @@ func (s *scheduler) ListWorkers(context.Context, *pb.ListWorkersRequest) (*pb.Li
 
 func (s *scheduler) ListShards(context.Context, *pb.ListShardsRequest) (*pb.ListShardsResponse, error) {
 	return &pb.ListShardsResponse{Shards: s.shards}, s.err
+}
+
+func (s *scheduler) ListPlugins(context.Context, *pb.ListPluginsRequest) (*pb.ListPluginsResponse, error) {
+	if s.plugins == nil {
+		return &pb.ListPluginsResponse{}, s.err
+	}
+	return s.plugins, s.err
+}
+
+func (s *scheduler) GetConfiguration(context.Context, *pb.GetConfigurationRequest) (*pb.GetConfigurationResponse, error) {
+	if s.configuration == nil {
+		return &pb.GetConfigurationResponse{}, s.err
+	}
+	return s.configuration, s.err
 }
 
 func (s *scheduler) ListPending(context.Context, *pb.ListPendingRequest) (*pb.ListPendingResponse, error) {

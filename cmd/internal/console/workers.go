@@ -38,16 +38,32 @@ func showWorkers(v *visit) (any, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return workersShown{Workers: v.workers(workers), Shards: v.shards(shards), Filters: v.shardFilters(workers)}, nil
+	return workersShown{Workers: v.workers(workers, shards), Shards: v.shards(shards), Filters: v.shardFilters(workers)}, nil
 }
 
-func (v *visit) workers(workers []*pb.WorkerStatus) table {
+// behind adds up, for each worker, how many deltas it has not shown to have of the shards that it holds.
+func behind(shards []*pb.ShardStatus) map[string]uint64 {
+	deltas := map[string]uint64{}
+	for _, s := range shards {
+		for i, id := range s.GetWorkers() {
+			if i < len(s.GetHeld()) && s.GetHeld()[i] < s.GetGeneration() {
+				deltas[id] += s.GetGeneration() - s.GetHeld()[i]
+			}
+		}
+	}
+	return deltas
+}
+
+func (v *visit) workers(workers []*pb.WorkerStatus, shards []*pb.ShardStatus) table {
+	lag := behind(shards)
 	t := table{
 		Caption: "Workers", Empty: "No worker: the coordinator's own tables answer.",
 		Columns: []column{
 			{Name: "Worker"}, {Name: "State"}, {Name: "Cores", Number: true},
 			{Name: "Shards", Number: true, Help: "that it holds first"},
 			{Name: "Requests", Number: true, Help: "that it answered"}, {Name: "Failures", Number: true, Help: "requests that failed"},
+			{Name: "Hedges", Number: true, Help: "times that others were asked as well, because it was slow"},
+			{Name: "Deltas behind", Number: true, Help: "of its shards; it gets them with the next question"},
 			{Name: "Classes", Number: true, Help: "evaluations of a class"}, {Name: "Rows", Number: true, Help: "that its evaluations looked at"},
 			{Name: "Busy", Number: true, Help: "time that it says it spent"}, {Name: "Snapshots", Number: true, Help: "that were sent to it"},
 			{Name: "Version"},
@@ -65,6 +81,7 @@ func (v *visit) workers(workers []*pb.WorkerStatus) table {
 		t.Rows = append(t.Rows, []cell{
 			head(w.GetId()).to(link("workers", "worker", w.GetId()) + "#shards").below(w.GetAddress()), state,
 			number(count(w.GetCores())), number(count(w.GetShards())), number(count(w.GetRequests())), number(count(w.GetFailures())),
+			number(count(w.GetHedges())), number(count(lag[w.GetId()])),
 			number(count(w.GetClasses())), number(count(w.GetRows())), number(took(w.GetBusy())), number(count(w.GetSnapshots())),
 			words(w.GetVersion()),
 		})
@@ -87,7 +104,13 @@ func (v *visit) shards(shards []*pb.ShardStatus) table {
 		if worker != "" && !slices.Contains(s.GetWorkers(), worker) && (worker != coordinator || len(s.GetWorkers()) > 0) {
 			continue
 		}
-		held := words(cmp.Or(strings.Join(s.GetWorkers(), ", "), "the coordinator"))
+		holders := slices.Clone(s.GetWorkers())
+		for i := range holders {
+			if i < len(s.GetHeld()) && s.GetHeld()[i] < s.GetGeneration() {
+				holders[i] += fmt.Sprintf(" (at %s)", count(s.GetHeld()[i]))
+			}
+		}
+		held := words(cmp.Or(strings.Join(holders, ", "), "the coordinator"))
 		t.Rows = append(t.Rows, []cell{number(fmt.Sprint(s.GetShard())), number(count(s.GetNodes())), number(count(s.GetGeneration())), held})
 	}
 	return t

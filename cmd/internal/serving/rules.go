@@ -17,6 +17,7 @@ func Callers(call string) Role {
 		pb.SchedulerService_ListWorkers_FullMethodName, pb.SchedulerService_ListShards_FullMethodName,
 		pb.SchedulerService_ListDevices_FullMethodName, pb.SchedulerService_ListPending_FullMethodName,
 		pb.SchedulerService_ListTraces_FullMethodName, pb.SchedulerService_ListDecisions_FullMethodName,
+		pb.SchedulerService_ListPlugins_FullMethodName, pb.SchedulerService_GetConfiguration_FullMethodName,
 		pb.SchedulerService_GetNodeMap_FullMethodName,
 		pb.SchedulerService_ListMapNodes_FullMethodName, pb.SchedulerService_GetFragmentation_FullMethodName,
 		pb.SchedulerService_ExplainNode_FullMethodName,

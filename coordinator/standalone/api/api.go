@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"k8s.io/utils/clock"
 
 	"github.com/shardsched/shardsched/coordinator/lease"
@@ -28,6 +29,8 @@ type Scheduler interface {
 	NodeMap(ctx context.Context, req *pb.GetNodeMapRequest) (*pb.GetNodeMapResponse, error)
 	MapNodes(ctx context.Context, req *pb.ListMapNodesRequest) (*pb.ListMapNodesResponse, error)
 	Fragmentation(ctx context.Context) (*pb.GetFragmentationResponse, error)
+	Plugins(ctx context.Context) (*pb.ListPluginsResponse, error)
+	Lacking(ctx context.Context) ([]*pb.LackingPods, error)
 }
 
 // Config tells who this coordinator is.
@@ -36,6 +39,8 @@ type Config struct {
 	Self *pb.LeaderRecord
 	// Traces gives the traces that this process has kept; nil: none.
 	Traces func(*pb.ListTracesRequest) *pb.ListTracesResponse
+	// Configuration is what GetConfiguration tells, without pods; nil: nothing.
+	Configuration *pb.GetConfigurationResponse
 	// Clock measures how long watchers take; nil: the real one.
 	Clock clock.WithDelayedExecution
 }
@@ -46,6 +51,8 @@ type Server struct {
 	self   *pb.LeaderRecord
 	traces func(*pb.ListTracesRequest) *pb.ListTracesResponse
 	clock  clock.WithDelayedExecution
+	// configuration never changes.
+	configuration *pb.GetConfigurationResponse
 
 	mu   sync.Mutex
 	role *role // guarded by mu; what it points to never changes
@@ -76,7 +83,7 @@ func New(cfg Config) *Server {
 	if cfg.Traces == nil {
 		cfg.Traces = func(*pb.ListTracesRequest) *pb.ListTracesResponse { return &pb.ListTracesResponse{} }
 	}
-	return &Server{self: cfg.Self, traces: cfg.Traces, clock: cfg.Clock, role: &role{}}
+	return &Server{self: cfg.Self, traces: cfg.Traces, clock: cfg.Clock, role: &role{}, configuration: cfg.Configuration}
 }
 
 // Register adds the service to a gRPC server.
@@ -283,6 +290,32 @@ func (s *Server) GetFragmentation(ctx context.Context, req *pb.GetFragmentationR
 	}
 	resp, err := t.sched.Fragmentation(ctx)
 	return resp, schedulerStatus(err)
+}
+
+// ListPlugins tells what plugins and extenders take.
+func (s *Server) ListPlugins(ctx context.Context, req *pb.ListPluginsRequest) (*pb.ListPluginsResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.Plugins(ctx)
+	return resp, schedulerStatus(err)
+}
+
+// GetConfiguration tells by what the scheduler decides.
+func (s *Server) GetConfiguration(ctx context.Context, req *pb.GetConfigurationRequest) (*pb.GetConfigurationResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	lacking, err := t.sched.Lacking(ctx)
+	if err != nil {
+		return nil, schedulerStatus(err)
+	}
+	resp := &pb.GetConfigurationResponse{}
+	proto.Merge(resp, s.configuration)
+	resp.Lacking = lacking
+	return resp, nil
 }
 
 // ListTraces tells the last attempts whose traces the leader has kept.

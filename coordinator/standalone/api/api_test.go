@@ -90,6 +90,14 @@ func (s *scheduler) Decisions(_ context.Context, req *pb.ListDecisionsRequest) (
 	return &pb.ListDecisionsResponse{Newest: req.GetAfter()}, s.err
 }
 
+func (s *scheduler) Plugins(context.Context) (*pb.ListPluginsResponse, error) {
+	return &pb.ListPluginsResponse{Uses: []*pb.PluginUse{{Plugin: "NodePorts"}}}, s.err
+}
+
+func (s *scheduler) Lacking(context.Context) ([]*pb.LackingPods, error) {
+	return []*pb.LackingPods{{What: "a gang"}}, s.err
+}
+
 func (s *scheduler) Devices(_ context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error) {
 	return &pb.ListDevicesResponse{Devices: []*pb.DeviceStatus{{Node: req.GetNodeNames()[0]}}}, s.err
 }
@@ -111,7 +119,7 @@ var self = &pb.LeaderRecord{Id: "me", Address: "me.example:7000"}
 // follower starts a server that follows nobody.
 func follower(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{server: api.New(api.Config{Self: self}), sched: &scheduler{}}
+	r := &rig{server: api.New(api.Config{Self: self, Configuration: &pb.GetConfigurationResponse{NoEffect: []string{"a field"}}}), sched: &scheduler{}}
 	g := grpc.NewServer()
 	r.server.Register(g)
 	l := bufconn.Listen(1 << 20)
@@ -213,6 +221,8 @@ func (r *rig) calls(t *testing.T) map[string]error {
 	_, errs["ListObjects"] = r.ListObjects(ctx, &pb.ListObjectsRequest{Kind: "Pod"})
 	_, errs["ListWorkers"] = r.ListWorkers(ctx, &pb.ListWorkersRequest{})
 	_, errs["ListShards"] = r.ListShards(ctx, &pb.ListShardsRequest{})
+	_, errs["ListPlugins"] = r.ListPlugins(ctx, &pb.ListPluginsRequest{})
+	_, errs["GetConfiguration"] = r.GetConfiguration(ctx, &pb.GetConfigurationRequest{})
 	_, errs["ListTraces"] = r.ListTraces(ctx, &pb.ListTracesRequest{})
 	_, errs["ListPending"] = r.ListPending(ctx, &pb.ListPendingRequest{})
 	_, errs["ListDecisions"] = r.ListDecisions(ctx, &pb.ListDecisionsRequest{})
@@ -531,6 +541,16 @@ func TestTheSchedulerAnswersThroughTheAPI(t *testing.T) {
 	workers, err := r.ListWorkers(t.Context(), &pb.ListWorkersRequest{})
 	if err != nil || len(workers.GetWorkers()) != 1 {
 		t.Errorf("ListWorkers: got %v, %v", workers, err)
+	}
+	plugins, err := r.ListPlugins(t.Context(), &pb.ListPluginsRequest{})
+	if err != nil || len(plugins.GetUses()) != 1 {
+		t.Errorf("ListPlugins: got %v, %v", plugins, err)
+	}
+	for range 2 { // what is fixed is not added up
+		c, err := r.GetConfiguration(t.Context(), &pb.GetConfigurationRequest{})
+		if err != nil || len(c.GetNoEffect()) != 1 || len(c.GetLacking()) != 1 {
+			t.Errorf("GetConfiguration: got %v, %v", c, err)
+		}
 	}
 	shards, err := r.ListShards(t.Context(), &pb.ListShardsRequest{})
 	if err != nil || len(shards.GetShards()) != 1 {

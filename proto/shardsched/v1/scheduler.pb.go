@@ -912,8 +912,10 @@ type WorkerStatus struct {
 	Quarantine string `protobuf:"bytes,12,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
 	// When it is asked again; none: never.
 	QuarantinedUntil *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=quarantined_until,json=quarantinedUntil,proto3" json:"quarantined_until,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Times that others were asked as well, because it was slow.
+	Hedges        uint64 `protobuf:"varint,14,opt,name=hedges,proto3" json:"hedges,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WorkerStatus) Reset() {
@@ -1037,6 +1039,13 @@ func (x *WorkerStatus) GetQuarantinedUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *WorkerStatus) GetHedges() uint64 {
+	if x != nil {
+		return x.Hedges
+	}
+	return 0
+}
+
 // ListWorkersResponse is sorted by id.
 type ListWorkersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1127,7 +1136,9 @@ type ShardStatus struct {
 	Nodes      uint32 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	Generation uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Ids of the workers that hold it, first to last; empty: the coordinator does.
-	Workers       []string `protobuf:"bytes,4,rep,name=workers,proto3" json:"workers,omitempty"`
+	Workers []string `protobuf:"bytes,4,rep,name=workers,proto3" json:"workers,omitempty"`
+	// Of each of these the generation that it has shown to have; 0: none yet. It gets what is missing with the next question.
+	Held          []uint64 `protobuf:"varint,5,rep,packed,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1186,6 +1197,13 @@ func (x *ShardStatus) GetGeneration() uint64 {
 func (x *ShardStatus) GetWorkers() []string {
 	if x != nil {
 		return x.Workers
+	}
+	return nil
+}
+
+func (x *ShardStatus) GetHeld() []uint64 {
+	if x != nil {
+		return x.Held
 	}
 	return nil
 }
@@ -6040,6 +6058,604 @@ func (x *PluginLatency) GetLatency() *Quantiles {
 	return nil
 }
 
+// ListPluginsRequest has no fields.
+type ListPluginsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPluginsRequest) Reset() {
+	*x = ListPluginsRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPluginsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPluginsRequest) ProtoMessage() {}
+
+func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPluginsRequest.ProtoReflect.Descriptor instead.
+func (*ListPluginsRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{77}
+}
+
+// PluginUse is what a plugin did for the pods of a profile at one extension point.
+type PluginUse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Profile        string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	Plugin         string                 `protobuf:"bytes,2,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	ExtensionPoint string                 `protobuf:"bytes,3,opt,name=extension_point,json=extensionPoint,proto3" json:"extension_point,omitempty"`
+	// Passes over the rows of one worker for one class.
+	Calls uint64               `protobuf:"varint,4,opt,name=calls,proto3" json:"calls,omitempty"`
+	Took  *durationpb.Duration `protobuf:"bytes,5,opt,name=took,proto3" json:"took,omitempty"`
+	// Rows that it looked at, and those that it let through (Filter) or scored.
+	RowsIn  uint64 `protobuf:"varint,6,opt,name=rows_in,json=rowsIn,proto3" json:"rows_in,omitempty"`
+	RowsOut uint64 `protobuf:"varint,7,opt,name=rows_out,json=rowsOut,proto3" json:"rows_out,omitempty"`
+	// The expressions of CELFilter and CELScore, in their order. Their time is told together.
+	Expressions   []string `protobuf:"bytes,8,rep,name=expressions,proto3" json:"expressions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginUse) Reset() {
+	*x = PluginUse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginUse) ProtoMessage() {}
+
+func (x *PluginUse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginUse.ProtoReflect.Descriptor instead.
+func (*PluginUse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *PluginUse) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *PluginUse) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *PluginUse) GetExtensionPoint() string {
+	if x != nil {
+		return x.ExtensionPoint
+	}
+	return ""
+}
+
+func (x *PluginUse) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *PluginUse) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+func (x *PluginUse) GetRowsIn() uint64 {
+	if x != nil {
+		return x.RowsIn
+	}
+	return 0
+}
+
+func (x *PluginUse) GetRowsOut() uint64 {
+	if x != nil {
+		return x.RowsOut
+	}
+	return 0
+}
+
+func (x *PluginUse) GetExpressions() []string {
+	if x != nil {
+		return x.Expressions
+	}
+	return nil
+}
+
+// ExtenderUse is what an extender took for one verb.
+type ExtenderUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its address, without a password.
+	Extender string `protobuf:"bytes,1,opt,name=extender,proto3" json:"extender,omitempty"`
+	Verb     string `protobuf:"bytes,2,opt,name=verb,proto3" json:"verb,omitempty"`
+	// The quantiles are read from the buckets of the metric.
+	Latency       *Quantiles `protobuf:"bytes,3,opt,name=latency,proto3" json:"latency,omitempty"`
+	Failures      uint64     `protobuf:"varint,4,opt,name=failures,proto3" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtenderUse) Reset() {
+	*x = ExtenderUse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtenderUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtenderUse) ProtoMessage() {}
+
+func (x *ExtenderUse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtenderUse.ProtoReflect.Descriptor instead.
+func (*ExtenderUse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *ExtenderUse) GetExtender() string {
+	if x != nil {
+		return x.Extender
+	}
+	return ""
+}
+
+func (x *ExtenderUse) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *ExtenderUse) GetLatency() *Quantiles {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *ExtenderUse) GetFailures() uint64 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+// ListPluginsResponse counts since the coordinator began to lead.
+type ListPluginsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of all profiles, by extension point, the costliest first. Plugins that are compiled in are among them.
+	Plugins []*PluginLatency `protobuf:"bytes,1,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	// Built-in plugins by profile, the costliest first.
+	Uses          []*PluginUse   `protobuf:"bytes,2,rep,name=uses,proto3" json:"uses,omitempty"`
+	Extenders     []*ExtenderUse `protobuf:"bytes,3,rep,name=extenders,proto3" json:"extenders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPluginsResponse) Reset() {
+	*x = ListPluginsResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPluginsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPluginsResponse) ProtoMessage() {}
+
+func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPluginsResponse.ProtoReflect.Descriptor instead.
+func (*ListPluginsResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *ListPluginsResponse) GetPlugins() []*PluginLatency {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+func (x *ListPluginsResponse) GetUses() []*PluginUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+func (x *ListPluginsResponse) GetExtenders() []*ExtenderUse {
+	if x != nil {
+		return x.Extenders
+	}
+	return nil
+}
+
+// GetConfigurationRequest has no fields.
+type GetConfigurationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConfigurationRequest) Reset() {
+	*x = GetConfigurationRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConfigurationRequest) ProtoMessage() {}
+
+func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{81}
+}
+
+// ProfileConfiguration is a profile as it runs.
+type ProfileConfiguration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Built-in plugins that are evaluated, with the weights of those that score, such as "NodeResourcesFit 1".
+	Evaluated []string `protobuf:"bytes,2,rep,name=evaluated,proto3" json:"evaluated,omitempty"`
+	// Plugins that the profile has and that are not evaluated.
+	NotEvaluated []string `protobuf:"bytes,3,rep,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
+	// Plugins that are compiled in.
+	CompiledIn    []string `protobuf:"bytes,4,rep,name=compiled_in,json=compiledIn,proto3" json:"compiled_in,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileConfiguration) Reset() {
+	*x = ProfileConfiguration{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileConfiguration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileConfiguration) ProtoMessage() {}
+
+func (x *ProfileConfiguration) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileConfiguration.ProtoReflect.Descriptor instead.
+func (*ProfileConfiguration) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *ProfileConfiguration) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ProfileConfiguration) GetEvaluated() []string {
+	if x != nil {
+		return x.Evaluated
+	}
+	return nil
+}
+
+func (x *ProfileConfiguration) GetNotEvaluated() []string {
+	if x != nil {
+		return x.NotEvaluated
+	}
+	return nil
+}
+
+func (x *ProfileConfiguration) GetCompiledIn() []string {
+	if x != nil {
+		return x.CompiledIn
+	}
+	return nil
+}
+
+// ConfigurationDifference is a field that is not as in the default configuration.
+type ConfigurationDifference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as profiles[default-scheduler].pluginConfig[NodeResourcesFit].scoringStrategy.type.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// As JSON; empty: it has none.
+	Default       string `protobuf:"bytes,2,opt,name=default,proto3" json:"default,omitempty"`
+	Value         string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigurationDifference) Reset() {
+	*x = ConfigurationDifference{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigurationDifference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigurationDifference) ProtoMessage() {}
+
+func (x *ConfigurationDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigurationDifference.ProtoReflect.Descriptor instead.
+func (*ConfigurationDifference) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *ConfigurationDifference) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *ConfigurationDifference) GetDefault() string {
+	if x != nil {
+		return x.Default
+	}
+	return ""
+}
+
+func (x *ConfigurationDifference) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// LackingPods are pending pods that ask for what shardsched has not got, or bounds.
+type LackingPods struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	What  string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
+	Pods  uint64                 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	// One of them, namespace/name.
+	Example       string `protobuf:"bytes,3,opt,name=example,proto3" json:"example,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LackingPods) Reset() {
+	*x = LackingPods{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LackingPods) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LackingPods) ProtoMessage() {}
+
+func (x *LackingPods) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LackingPods.ProtoReflect.Descriptor instead.
+func (*LackingPods) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *LackingPods) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *LackingPods) GetPods() uint64 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *LackingPods) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
+// GetConfigurationResponse has no passwords, keys and tokens.
+type GetConfigurationResponse struct {
+	state       protoimpl.MessageState     `protogen:"open.v1"`
+	Profiles    []*ProfileConfiguration    `protobuf:"bytes,1,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	Differences []*ConfigurationDifference `protobuf:"bytes,2,rep,name=differences,proto3" json:"differences,omitempty"`
+	// Fields that are set and change nothing, each with the reason.
+	NoEffect []string `protobuf:"bytes,3,rep,name=no_effect,json=noEffect,proto3" json:"no_effect,omitempty"`
+	// Fields by which kube-scheduler would decide otherwise, each with what is done here.
+	Departures []string `protobuf:"bytes,4,rep,name=departures,proto3" json:"departures,omitempty"`
+	// What each extender is asked, and about which pods.
+	Extenders []string `protobuf:"bytes,5,rep,name=extenders,proto3" json:"extenders,omitempty"`
+	// Of the pods that are pending now, what no node can give them here.
+	Lacking       []*LackingPods `protobuf:"bytes,6,rep,name=lacking,proto3" json:"lacking,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConfigurationResponse) Reset() {
+	*x = GetConfigurationResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConfigurationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConfigurationResponse) ProtoMessage() {}
+
+func (x *GetConfigurationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConfigurationResponse.ProtoReflect.Descriptor instead.
+func (*GetConfigurationResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{85}
+}
+
+func (x *GetConfigurationResponse) GetProfiles() []*ProfileConfiguration {
+	if x != nil {
+		return x.Profiles
+	}
+	return nil
+}
+
+func (x *GetConfigurationResponse) GetDifferences() []*ConfigurationDifference {
+	if x != nil {
+		return x.Differences
+	}
+	return nil
+}
+
+func (x *GetConfigurationResponse) GetNoEffect() []string {
+	if x != nil {
+		return x.NoEffect
+	}
+	return nil
+}
+
+func (x *GetConfigurationResponse) GetDepartures() []string {
+	if x != nil {
+		return x.Departures
+	}
+	return nil
+}
+
+func (x *GetConfigurationResponse) GetExtenders() []string {
+	if x != nil {
+		return x.Extenders
+	}
+	return nil
+}
+
+func (x *GetConfigurationResponse) GetLacking() []*LackingPods {
+	if x != nil {
+		return x.Lacking
+	}
+	return nil
+}
+
 // PendingReason is how many pending pods one reason keeps.
 type PendingReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6054,7 +6670,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6066,7 +6682,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6079,7 +6695,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{77}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -6120,7 +6736,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6132,7 +6748,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6145,7 +6761,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{78}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -6219,14 +6835,25 @@ type Summary struct {
 	ClaimsAllocated uint64 `protobuf:"varint,24,opt,name=claims_allocated,json=claimsAllocated,proto3" json:"claims_allocated,omitempty"`
 	ClaimsWaiting   uint64 `protobuf:"varint,25,opt,name=claims_waiting,json=claimsWaiting,proto3" json:"claims_waiting,omitempty"`
 	// How classes are asked about that no answer is held of; no ways where nothing was measured, as without workers.
-	Tunings       []*Tuning `protobuf:"bytes,26,rep,name=tunings,proto3" json:"tunings,omitempty"`
+	Tunings []*Tuning `protobuf:"bytes,26,rep,name=tunings,proto3" json:"tunings,omitempty"`
+	// Pods of the queue by where they are: active, backoff, unschedulable, gated, and in flight, which are being tried or bound.
+	Queues []*QueueLength `protobuf:"bytes,27,rep,name=queues,proto3" json:"queues,omitempty"`
+	// When the coordinator began to lead, and its term.
+	LeadingSince *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=leading_since,json=leadingSince,proto3" json:"leading_since,omitempty"`
+	Term         uint64                 `protobuf:"varint,29,opt,name=term,proto3" json:"term,omitempty"`
+	// How far it was in the last 15 minutes, the oldest first. Nothing is noted while it rests.
+	Progress []*Progress `protobuf:"bytes,30,rep,name=progress,proto3" json:"progress,omitempty"`
+	// What the stages of an attempt take, in their order.
+	Stages []*StageLatency `protobuf:"bytes,31,rep,name=stages,proto3" json:"stages,omitempty"`
+	// Times that a shard's next owners were asked because the first was slow.
+	Hedges        uint64 `protobuf:"varint,32,opt,name=hedges,proto3" json:"hedges,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6238,7 +6865,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6251,7 +6878,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{79}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -6436,6 +7063,234 @@ func (x *Summary) GetTunings() []*Tuning {
 	return nil
 }
 
+func (x *Summary) GetQueues() []*QueueLength {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *Summary) GetLeadingSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LeadingSince
+	}
+	return nil
+}
+
+func (x *Summary) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Summary) GetProgress() []*Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *Summary) GetStages() []*StageLatency {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *Summary) GetHedges() uint64 {
+	if x != nil {
+		return x.Hedges
+	}
+	return 0
+}
+
+// QueueLength is how many pods are in one part of the queue.
+type QueueLength struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queue         string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	Pods          uint64                 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueLength) Reset() {
+	*x = QueueLength{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueLength) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueLength) ProtoMessage() {}
+
+func (x *QueueLength) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueLength.ProtoReflect.Descriptor instead.
+func (*QueueLength) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{89}
+}
+
+func (x *QueueLength) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *QueueLength) GetPods() uint64 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+// Progress is how far the scheduler was at a time.
+type Progress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// Since the coordinator began to lead.
+	Decisions uint64 `protobuf:"varint,2,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	PodsBound uint64 `protobuf:"varint,3,opt,name=pods_bound,json=podsBound,proto3" json:"pods_bound,omitempty"`
+	// Pods of the queue, those being tried or bound included.
+	PodsPending   uint64 `protobuf:"varint,4,opt,name=pods_pending,json=podsPending,proto3" json:"pods_pending,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{90}
+}
+
+func (x *Progress) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Progress) GetDecisions() uint64 {
+	if x != nil {
+		return x.Decisions
+	}
+	return 0
+}
+
+func (x *Progress) GetPodsBound() uint64 {
+	if x != nil {
+		return x.PodsBound
+	}
+	return 0
+}
+
+func (x *Progress) GetPodsPending() uint64 {
+	if x != nil {
+		return x.PodsPending
+	}
+	return 0
+}
+
+// StageLatency is what a stage of an attempt takes. The quantiles are read from the buckets of the metric.
+type StageLatency struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Stage string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	// The metric.
+	Metric        string     `protobuf:"bytes,2,opt,name=metric,proto3" json:"metric,omitempty"`
+	Latency       *Quantiles `protobuf:"bytes,3,opt,name=latency,proto3" json:"latency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StageLatency) Reset() {
+	*x = StageLatency{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StageLatency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StageLatency) ProtoMessage() {}
+
+func (x *StageLatency) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StageLatency.ProtoReflect.Descriptor instead.
+func (*StageLatency) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{91}
+}
+
+func (x *StageLatency) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *StageLatency) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *StageLatency) GetLatency() *Quantiles {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
 // Tuning tells how the classes of some batches are asked about, and what other ways have cost.
 type Tuning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6449,7 +7304,7 @@ type Tuning struct {
 
 func (x *Tuning) Reset() {
 	*x = Tuning{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6461,7 +7316,7 @@ func (x *Tuning) String() string {
 func (*Tuning) ProtoMessage() {}
 
 func (x *Tuning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6474,7 +7329,7 @@ func (x *Tuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tuning.ProtoReflect.Descriptor instead.
 func (*Tuning) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{80}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Tuning) GetBatches() string {
@@ -6509,7 +7364,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6521,7 +7376,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6534,7 +7389,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{81}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Way) GetOwnTables() bool {
@@ -6585,7 +7440,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6597,7 +7452,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6610,7 +7465,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{82}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -6643,7 +7498,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6655,7 +7510,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6668,7 +7523,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{83}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{95}
 }
 
 // GetLeaderResponse names the leader.
@@ -6684,7 +7539,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6696,7 +7551,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6709,7 +7564,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{84}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -6741,7 +7596,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6753,7 +7608,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6766,7 +7621,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{85}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -6803,7 +7658,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6815,7 +7670,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6828,7 +7683,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{86}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -6854,7 +7709,7 @@ type NotKept struct {
 
 func (x *NotKept) Reset() {
 	*x = NotKept{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6866,7 +7721,7 @@ func (x *NotKept) String() string {
 func (*NotKept) ProtoMessage() {}
 
 func (x *NotKept) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6879,7 +7734,7 @@ func (x *NotKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotKept.ProtoReflect.Descriptor instead.
 func (*NotKept) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{87}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{99}
 }
 
 // QueueEntry is what the journal keeps of a pending pod, beside its object.
@@ -6910,7 +7765,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6922,7 +7777,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6935,7 +7790,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{88}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -7024,7 +7879,7 @@ type HistoryChunk struct {
 
 func (x *HistoryChunk) Reset() {
 	*x = HistoryChunk{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7036,7 +7891,7 @@ func (x *HistoryChunk) String() string {
 func (*HistoryChunk) ProtoMessage() {}
 
 func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7049,7 +7904,7 @@ func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryChunk.ProtoReflect.Descriptor instead.
 func (*HistoryChunk) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{89}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *HistoryChunk) GetLeader() string {
@@ -7097,7 +7952,7 @@ type Departure struct {
 
 func (x *Departure) Reset() {
 	*x = Departure{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7109,7 +7964,7 @@ func (x *Departure) String() string {
 func (*Departure) ProtoMessage() {}
 
 func (x *Departure) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7122,7 +7977,7 @@ func (x *Departure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Departure.ProtoReflect.Descriptor instead.
 func (*Departure) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{90}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Departure) GetNamespace() string {
@@ -7180,7 +8035,7 @@ type KeptTrace struct {
 
 func (x *KeptTrace) Reset() {
 	*x = KeptTrace{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7192,7 +8047,7 @@ func (x *KeptTrace) String() string {
 func (*KeptTrace) ProtoMessage() {}
 
 func (x *KeptTrace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7205,7 +8060,7 @@ func (x *KeptTrace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptTrace.ProtoReflect.Descriptor instead.
 func (*KeptTrace) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{91}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *KeptTrace) GetUid() string {
@@ -7274,7 +8129,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\rWatchResponse\x121\n" +
 	"\x06events\x18\x01 \x03(\v2\x19.shardsched.v1.WatchEventR\x06events\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\"\x14\n" +
-	"\x12ListWorkersRequest\"\x9c\x03\n" +
+	"\x12ListWorkersRequest\"\xb4\x03\n" +
 	"\fWorkerStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -7291,17 +8146,19 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"quarantine\x18\f \x01(\tR\n" +
 	"quarantine\x12G\n" +
-	"\x11quarantined_until\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x10quarantinedUntil\"L\n" +
+	"\x11quarantined_until\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x10quarantinedUntil\x12\x16\n" +
+	"\x06hedges\x18\x0e \x01(\x04R\x06hedges\"L\n" +
 	"\x13ListWorkersResponse\x125\n" +
 	"\aworkers\x18\x01 \x03(\v2\x1b.shardsched.v1.WorkerStatusR\aworkers\"\x13\n" +
-	"\x11ListShardsRequest\"s\n" +
+	"\x11ListShardsRequest\"\x87\x01\n" +
 	"\vShardStatus\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\rR\x05nodes\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x12\x18\n" +
-	"\aworkers\x18\x04 \x03(\tR\aworkers\"H\n" +
+	"\aworkers\x18\x04 \x03(\tR\aworkers\x12\x12\n" +
+	"\x04held\x18\x05 \x03(\x04R\x04held\"H\n" +
 	"\x12ListShardsResponse\x122\n" +
 	"\x06shards\x18\x01 \x03(\v2\x1a.shardsched.v1.ShardStatusR\x06shards\"Z\n" +
 	"\x12ListDevicesRequest\x12\x1d\n" +
@@ -7691,7 +8548,50 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\rPluginLatency\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12'\n" +
 	"\x0fextension_point\x18\x02 \x01(\tR\x0eextensionPoint\x122\n" +
-	"\alatency\x18\x03 \x01(\v2\x18.shardsched.v1.QuantilesR\alatency\"U\n" +
+	"\alatency\x18\x03 \x01(\v2\x18.shardsched.v1.QuantilesR\alatency\"\x14\n" +
+	"\x12ListPluginsRequest\"\x81\x02\n" +
+	"\tPluginUse\x12\x18\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x16\n" +
+	"\x06plugin\x18\x02 \x01(\tR\x06plugin\x12'\n" +
+	"\x0fextension_point\x18\x03 \x01(\tR\x0eextensionPoint\x12\x14\n" +
+	"\x05calls\x18\x04 \x01(\x04R\x05calls\x12-\n" +
+	"\x04took\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x17\n" +
+	"\arows_in\x18\x06 \x01(\x04R\x06rowsIn\x12\x19\n" +
+	"\brows_out\x18\a \x01(\x04R\arowsOut\x12 \n" +
+	"\vexpressions\x18\b \x03(\tR\vexpressions\"\x8d\x01\n" +
+	"\vExtenderUse\x12\x1a\n" +
+	"\bextender\x18\x01 \x01(\tR\bextender\x12\x12\n" +
+	"\x04verb\x18\x02 \x01(\tR\x04verb\x122\n" +
+	"\alatency\x18\x03 \x01(\v2\x18.shardsched.v1.QuantilesR\alatency\x12\x1a\n" +
+	"\bfailures\x18\x04 \x01(\x04R\bfailures\"\xb5\x01\n" +
+	"\x13ListPluginsResponse\x126\n" +
+	"\aplugins\x18\x01 \x03(\v2\x1c.shardsched.v1.PluginLatencyR\aplugins\x12,\n" +
+	"\x04uses\x18\x02 \x03(\v2\x18.shardsched.v1.PluginUseR\x04uses\x128\n" +
+	"\textenders\x18\x03 \x03(\v2\x1a.shardsched.v1.ExtenderUseR\textenders\"\x19\n" +
+	"\x17GetConfigurationRequest\"\x8e\x01\n" +
+	"\x14ProfileConfiguration\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\tevaluated\x18\x02 \x03(\tR\tevaluated\x12#\n" +
+	"\rnot_evaluated\x18\x03 \x03(\tR\fnotEvaluated\x12\x1f\n" +
+	"\vcompiled_in\x18\x04 \x03(\tR\n" +
+	"compiledIn\"_\n" +
+	"\x17ConfigurationDifference\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
+	"\adefault\x18\x02 \x01(\tR\adefault\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\"O\n" +
+	"\vLackingPods\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x12\n" +
+	"\x04pods\x18\x02 \x01(\x04R\x04pods\x12\x18\n" +
+	"\aexample\x18\x03 \x01(\tR\aexample\"\xb6\x02\n" +
+	"\x18GetConfigurationResponse\x12?\n" +
+	"\bprofiles\x18\x01 \x03(\v2#.shardsched.v1.ProfileConfigurationR\bprofiles\x12H\n" +
+	"\vdifferences\x18\x02 \x03(\v2&.shardsched.v1.ConfigurationDifferenceR\vdifferences\x12\x1b\n" +
+	"\tno_effect\x18\x03 \x03(\tR\bnoEffect\x12\x1e\n" +
+	"\n" +
+	"departures\x18\x04 \x03(\tR\n" +
+	"departures\x12\x1c\n" +
+	"\textenders\x18\x05 \x03(\tR\textenders\x124\n" +
+	"\alacking\x18\x06 \x03(\v2\x1a.shardsched.v1.LackingPodsR\alacking\"U\n" +
 	"\rPendingReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04pods\x18\x02 \x01(\x04R\x04pods\x12\x18\n" +
@@ -7700,7 +8600,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12 \n" +
 	"\vallocatable\x18\x02 \x01(\x03R\vallocatable\x12\x1c\n" +
 	"\trequested\x18\x03 \x01(\x03R\trequested\x12&\n" +
-	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\xcc\b\n" +
+	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\xd7\n" +
+	"\n" +
 	"\aSummary\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x04R\x05nodes\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12!\n" +
@@ -7729,7 +8630,26 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\adevices\x18\x17 \x03(\v2\x1c.shardsched.v1.DriverDevicesR\adevices\x12)\n" +
 	"\x10claims_allocated\x18\x18 \x01(\x04R\x0fclaimsAllocated\x12%\n" +
 	"\x0eclaims_waiting\x18\x19 \x01(\x04R\rclaimsWaiting\x12/\n" +
-	"\atunings\x18\x1a \x03(\v2\x15.shardsched.v1.TuningR\atunings\"J\n" +
+	"\atunings\x18\x1a \x03(\v2\x15.shardsched.v1.TuningR\atunings\x122\n" +
+	"\x06queues\x18\x1b \x03(\v2\x1a.shardsched.v1.QueueLengthR\x06queues\x12?\n" +
+	"\rleading_since\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\fleadingSince\x12\x12\n" +
+	"\x04term\x18\x1d \x01(\x04R\x04term\x123\n" +
+	"\bprogress\x18\x1e \x03(\v2\x17.shardsched.v1.ProgressR\bprogress\x123\n" +
+	"\x06stages\x18\x1f \x03(\v2\x1b.shardsched.v1.StageLatencyR\x06stages\x12\x16\n" +
+	"\x06hedges\x18  \x01(\x04R\x06hedges\"7\n" +
+	"\vQueueLength\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x12\n" +
+	"\x04pods\x18\x02 \x01(\x04R\x04pods\"\x9a\x01\n" +
+	"\bProgress\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
+	"\tdecisions\x18\x02 \x01(\x04R\tdecisions\x12\x1d\n" +
+	"\n" +
+	"pods_bound\x18\x03 \x01(\x04R\tpodsBound\x12!\n" +
+	"\fpods_pending\x18\x04 \x01(\x04R\vpodsPending\"p\n" +
+	"\fStageLatency\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x16\n" +
+	"\x06metric\x18\x02 \x01(\tR\x06metric\x122\n" +
+	"\alatency\x18\x03 \x01(\v2\x18.shardsched.v1.QuantilesR\alatency\"J\n" +
 	"\x06Tuning\x12\x18\n" +
 	"\abatches\x18\x01 \x01(\tR\abatches\x12&\n" +
 	"\x04ways\x18\x02 \x03(\v2\x12.shardsched.v1.WayR\x04ways\"\x9a\x01\n" +
@@ -7805,7 +8725,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x12NODE_COLOUR_TAINTS\x10\x01\x12\x15\n" +
 	"\x11NODE_COLOUR_SHARD\x10\x02\x12\x15\n" +
 	"\x11NODE_COLOUR_SCORE\x10\x03\x12\x14\n" +
-	"\x10NODE_COLOUR_ROOM\x10\x042\x91\v\n" +
+	"\x10NODE_COLOUR_ROOM\x10\x042\xcc\f\n" +
 	"\x10SchedulerService\x12B\n" +
 	"\x05Apply\x12\x1b.shardsched.v1.ApplyRequest\x1a\x1c.shardsched.v1.ApplyResponse\x12E\n" +
 	"\x06Delete\x12\x1c.shardsched.v1.DeleteRequest\x1a\x1d.shardsched.v1.DeleteResponse\x12T\n" +
@@ -7822,7 +8742,9 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\fListMapNodes\x12\".shardsched.v1.ListMapNodesRequest\x1a#.shardsched.v1.ListMapNodesResponse\x12c\n" +
 	"\x10GetFragmentation\x12&.shardsched.v1.GetFragmentationRequest\x1a'.shardsched.v1.GetFragmentationResponse\x12T\n" +
 	"\vListPending\x12!.shardsched.v1.ListPendingRequest\x1a\".shardsched.v1.ListPendingResponse\x12Z\n" +
-	"\rListDecisions\x12#.shardsched.v1.ListDecisionsRequest\x1a$.shardsched.v1.ListDecisionsResponse\x12Q\n" +
+	"\rListDecisions\x12#.shardsched.v1.ListDecisionsRequest\x1a$.shardsched.v1.ListDecisionsResponse\x12T\n" +
+	"\vListPlugins\x12!.shardsched.v1.ListPluginsRequest\x1a\".shardsched.v1.ListPluginsResponse\x12c\n" +
+	"\x10GetConfiguration\x12&.shardsched.v1.GetConfigurationRequest\x1a'.shardsched.v1.GetConfigurationResponse\x12Q\n" +
 	"\n" +
 	"ListTraces\x12 .shardsched.v1.ListTracesRequest\x1a!.shardsched.v1.ListTracesResponse\x12Q\n" +
 	"\n" +
@@ -7842,7 +8764,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),                // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),              // 1: shardsched.v1.WatchEventType
@@ -7924,24 +8846,36 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*GetSummaryResponse)(nil),       // 77: shardsched.v1.GetSummaryResponse
 	(*Quantiles)(nil),                // 78: shardsched.v1.Quantiles
 	(*PluginLatency)(nil),            // 79: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),            // 80: shardsched.v1.PendingReason
-	(*Utilisation)(nil),              // 81: shardsched.v1.Utilisation
-	(*Summary)(nil),                  // 82: shardsched.v1.Summary
-	(*Tuning)(nil),                   // 83: shardsched.v1.Tuning
-	(*Way)(nil),                      // 84: shardsched.v1.Way
-	(*DriverDevices)(nil),            // 85: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),         // 86: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),        // 87: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),             // 88: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),                // 89: shardsched.v1.NotLeader
-	(*NotKept)(nil),                  // 90: shardsched.v1.NotKept
-	(*QueueEntry)(nil),               // 91: shardsched.v1.QueueEntry
-	(*HistoryChunk)(nil),             // 92: shardsched.v1.HistoryChunk
-	(*Departure)(nil),                // 93: shardsched.v1.Departure
-	(*KeptTrace)(nil),                // 94: shardsched.v1.KeptTrace
-	(*durationpb.Duration)(nil),      // 95: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 96: google.protobuf.Timestamp
-	(*ReasonCount)(nil),              // 97: shardsched.v1.ReasonCount
+	(*ListPluginsRequest)(nil),       // 80: shardsched.v1.ListPluginsRequest
+	(*PluginUse)(nil),                // 81: shardsched.v1.PluginUse
+	(*ExtenderUse)(nil),              // 82: shardsched.v1.ExtenderUse
+	(*ListPluginsResponse)(nil),      // 83: shardsched.v1.ListPluginsResponse
+	(*GetConfigurationRequest)(nil),  // 84: shardsched.v1.GetConfigurationRequest
+	(*ProfileConfiguration)(nil),     // 85: shardsched.v1.ProfileConfiguration
+	(*ConfigurationDifference)(nil),  // 86: shardsched.v1.ConfigurationDifference
+	(*LackingPods)(nil),              // 87: shardsched.v1.LackingPods
+	(*GetConfigurationResponse)(nil), // 88: shardsched.v1.GetConfigurationResponse
+	(*PendingReason)(nil),            // 89: shardsched.v1.PendingReason
+	(*Utilisation)(nil),              // 90: shardsched.v1.Utilisation
+	(*Summary)(nil),                  // 91: shardsched.v1.Summary
+	(*QueueLength)(nil),              // 92: shardsched.v1.QueueLength
+	(*Progress)(nil),                 // 93: shardsched.v1.Progress
+	(*StageLatency)(nil),             // 94: shardsched.v1.StageLatency
+	(*Tuning)(nil),                   // 95: shardsched.v1.Tuning
+	(*Way)(nil),                      // 96: shardsched.v1.Way
+	(*DriverDevices)(nil),            // 97: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),         // 98: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),        // 99: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),             // 100: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),                // 101: shardsched.v1.NotLeader
+	(*NotKept)(nil),                  // 102: shardsched.v1.NotKept
+	(*QueueEntry)(nil),               // 103: shardsched.v1.QueueEntry
+	(*HistoryChunk)(nil),             // 104: shardsched.v1.HistoryChunk
+	(*Departure)(nil),                // 105: shardsched.v1.Departure
+	(*KeptTrace)(nil),                // 106: shardsched.v1.KeptTrace
+	(*durationpb.Duration)(nil),      // 107: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 108: google.protobuf.Timestamp
+	(*ReasonCount)(nil),              // 109: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	3,   // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -7952,8 +8886,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,   // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	4,   // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	12,  // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	95,  // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	96,  // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	107, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	108, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	15,  // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	18,  // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	21,  // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -7963,32 +8897,32 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	29,  // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
 	74,  // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	25,  // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	97,  // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	109, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	26,  // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
 	63,  // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
 	71,  // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
 	73,  // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	30,  // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
 	37,  // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	96,  // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	108, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
 	36,  // 27: shardsched.v1.ExplainResponse.arrival:type_name -> shardsched.v1.Arrival
 	32,  // 28: shardsched.v1.ExplainResponse.spread:type_name -> shardsched.v1.SpreadConstraint
 	34,  // 29: shardsched.v1.ExplainResponse.budgets:type_name -> shardsched.v1.DisruptionBudget
 	35,  // 30: shardsched.v1.ExplainResponse.workload_members:type_name -> shardsched.v1.WorkloadPod
 	33,  // 31: shardsched.v1.SpreadConstraint.domains:type_name -> shardsched.v1.SpreadDomain
-	96,  // 32: shardsched.v1.WorkloadPod.created:type_name -> google.protobuf.Timestamp
-	96,  // 33: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
-	96,  // 34: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
-	96,  // 35: shardsched.v1.PendingPod.created:type_name -> google.protobuf.Timestamp
-	96,  // 36: shardsched.v1.PendingPod.backoff_until:type_name -> google.protobuf.Timestamp
-	96,  // 37: shardsched.v1.GateCount.oldest:type_name -> google.protobuf.Timestamp
+	108, // 32: shardsched.v1.WorkloadPod.created:type_name -> google.protobuf.Timestamp
+	108, // 33: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
+	108, // 34: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
+	108, // 35: shardsched.v1.PendingPod.created:type_name -> google.protobuf.Timestamp
+	108, // 36: shardsched.v1.PendingPod.backoff_until:type_name -> google.protobuf.Timestamp
+	108, // 37: shardsched.v1.GateCount.oldest:type_name -> google.protobuf.Timestamp
 	37,  // 38: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	96,  // 39: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	108, // 39: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
 	39,  // 40: shardsched.v1.PendingGroup.queues:type_name -> shardsched.v1.QueueCounts
 	40,  // 41: shardsched.v1.PendingGroup.oldest_pods:type_name -> shardsched.v1.PendingPod
 	42,  // 42: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
 	39,  // 43: shardsched.v1.ListPendingResponse.queues:type_name -> shardsched.v1.QueueCounts
-	95,  // 44: shardsched.v1.ListPendingResponse.age_bins:type_name -> google.protobuf.Duration
+	107, // 44: shardsched.v1.ListPendingResponse.age_bins:type_name -> google.protobuf.Duration
 	41,  // 45: shardsched.v1.ListPendingResponse.gates:type_name -> shardsched.v1.GateCount
 	45,  // 46: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
 	47,  // 47: shardsched.v1.ExplainNodeResponse.on_node:type_name -> shardsched.v1.NodePod
@@ -7998,93 +8932,111 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	52,  // 51: shardsched.v1.GetNodeMapResponse.scale:type_name -> shardsched.v1.NodeScale
 	51,  // 52: shardsched.v1.GetNodeMapResponse.classes:type_name -> shardsched.v1.NodeClass
 	57,  // 53: shardsched.v1.GetFragmentationResponse.resources:type_name -> shardsched.v1.ResourceFragmentation
-	95,  // 54: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
-	96,  // 55: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
-	95,  // 56: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
+	107, // 54: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
+	108, // 55: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
+	107, // 56: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
 	60,  // 57: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
 	61,  // 58: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
 	74,  // 59: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	96,  // 60: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	108, // 60: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
 	25,  // 61: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
 	69,  // 62: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
-	95,  // 63: shardsched.v1.PastDecision.waited:type_name -> google.protobuf.Duration
-	95,  // 64: shardsched.v1.PastDecision.took:type_name -> google.protobuf.Duration
+	107, // 63: shardsched.v1.PastDecision.waited:type_name -> google.protobuf.Duration
+	107, // 64: shardsched.v1.PastDecision.took:type_name -> google.protobuf.Duration
 	64,  // 65: shardsched.v1.PastDecision.preemption:type_name -> shardsched.v1.Preemption
 	65,  // 66: shardsched.v1.Preemption.victims:type_name -> shardsched.v1.PreemptedPod
 	66,  // 67: shardsched.v1.Preemption.budgets:type_name -> shardsched.v1.BudgetUse
-	95,  // 68: shardsched.v1.ListDecisionsRequest.slow:type_name -> google.protobuf.Duration
+	107, // 68: shardsched.v1.ListDecisionsRequest.slow:type_name -> google.protobuf.Duration
 	63,  // 69: shardsched.v1.ListDecisionsResponse.decisions:type_name -> shardsched.v1.PastDecision
 	70,  // 70: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
 	72,  // 71: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	96,  // 72: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	96,  // 73: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	108, // 72: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	108, // 73: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
 	25,  // 74: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
 	26,  // 75: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
 	75,  // 76: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	82,  // 77: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	95,  // 78: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	95,  // 79: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	95,  // 80: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	91,  // 77: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	107, // 78: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	107, // 79: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	107, // 80: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
 	78,  // 81: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	95,  // 82: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	95,  // 83: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	78,  // 84: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	80,  // 85: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	79,  // 86: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	15,  // 87: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	81,  // 88: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	85,  // 89: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	83,  // 90: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
-	84,  // 91: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	95,  // 92: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
-	88,  // 93: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	88,  // 94: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	96,  // 95: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	96,  // 96: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	96,  // 97: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	63,  // 98: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
-	93,  // 99: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
-	94,  // 100: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
-	96,  // 101: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
-	5,   // 102: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	7,   // 103: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	9,   // 104: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	11,  // 105: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	14,  // 106: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	17,  // 107: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	20,  // 108: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	23,  // 109: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	44,  // 110: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
-	49,  // 111: shardsched.v1.SchedulerService.GetNodeMap:input_type -> shardsched.v1.GetNodeMapRequest
-	54,  // 112: shardsched.v1.SchedulerService.ListMapNodes:input_type -> shardsched.v1.ListMapNodesRequest
-	56,  // 113: shardsched.v1.SchedulerService.GetFragmentation:input_type -> shardsched.v1.GetFragmentationRequest
-	38,  // 114: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
-	67,  // 115: shardsched.v1.SchedulerService.ListDecisions:input_type -> shardsched.v1.ListDecisionsRequest
-	59,  // 116: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
-	76,  // 117: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	86,  // 118: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	6,   // 119: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	8,   // 120: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	10,  // 121: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	13,  // 122: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	16,  // 123: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	19,  // 124: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	22,  // 125: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	31,  // 126: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	46,  // 127: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
-	53,  // 128: shardsched.v1.SchedulerService.GetNodeMap:output_type -> shardsched.v1.GetNodeMapResponse
-	55,  // 129: shardsched.v1.SchedulerService.ListMapNodes:output_type -> shardsched.v1.ListMapNodesResponse
-	58,  // 130: shardsched.v1.SchedulerService.GetFragmentation:output_type -> shardsched.v1.GetFragmentationResponse
-	43,  // 131: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
-	68,  // 132: shardsched.v1.SchedulerService.ListDecisions:output_type -> shardsched.v1.ListDecisionsResponse
-	62,  // 133: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
-	77,  // 134: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	87,  // 135: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	119, // [119:136] is the sub-list for method output_type
-	102, // [102:119] is the sub-list for method input_type
-	102, // [102:102] is the sub-list for extension type_name
-	102, // [102:102] is the sub-list for extension extendee
-	0,   // [0:102] is the sub-list for field type_name
+	107, // 82: shardsched.v1.PluginUse.took:type_name -> google.protobuf.Duration
+	78,  // 83: shardsched.v1.ExtenderUse.latency:type_name -> shardsched.v1.Quantiles
+	79,  // 84: shardsched.v1.ListPluginsResponse.plugins:type_name -> shardsched.v1.PluginLatency
+	81,  // 85: shardsched.v1.ListPluginsResponse.uses:type_name -> shardsched.v1.PluginUse
+	82,  // 86: shardsched.v1.ListPluginsResponse.extenders:type_name -> shardsched.v1.ExtenderUse
+	85,  // 87: shardsched.v1.GetConfigurationResponse.profiles:type_name -> shardsched.v1.ProfileConfiguration
+	86,  // 88: shardsched.v1.GetConfigurationResponse.differences:type_name -> shardsched.v1.ConfigurationDifference
+	87,  // 89: shardsched.v1.GetConfigurationResponse.lacking:type_name -> shardsched.v1.LackingPods
+	107, // 90: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	107, // 91: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	78,  // 92: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	89,  // 93: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	79,  // 94: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	15,  // 95: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	90,  // 96: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	97,  // 97: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	95,  // 98: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
+	92,  // 99: shardsched.v1.Summary.queues:type_name -> shardsched.v1.QueueLength
+	108, // 100: shardsched.v1.Summary.leading_since:type_name -> google.protobuf.Timestamp
+	93,  // 101: shardsched.v1.Summary.progress:type_name -> shardsched.v1.Progress
+	94,  // 102: shardsched.v1.Summary.stages:type_name -> shardsched.v1.StageLatency
+	108, // 103: shardsched.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	78,  // 104: shardsched.v1.StageLatency.latency:type_name -> shardsched.v1.Quantiles
+	96,  // 105: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
+	107, // 106: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	100, // 107: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	100, // 108: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	108, // 109: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	108, // 110: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	108, // 111: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	63,  // 112: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
+	105, // 113: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
+	106, // 114: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
+	108, // 115: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
+	5,   // 116: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	7,   // 117: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	9,   // 118: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	11,  // 119: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	14,  // 120: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	17,  // 121: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	20,  // 122: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	23,  // 123: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	44,  // 124: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
+	49,  // 125: shardsched.v1.SchedulerService.GetNodeMap:input_type -> shardsched.v1.GetNodeMapRequest
+	54,  // 126: shardsched.v1.SchedulerService.ListMapNodes:input_type -> shardsched.v1.ListMapNodesRequest
+	56,  // 127: shardsched.v1.SchedulerService.GetFragmentation:input_type -> shardsched.v1.GetFragmentationRequest
+	38,  // 128: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	67,  // 129: shardsched.v1.SchedulerService.ListDecisions:input_type -> shardsched.v1.ListDecisionsRequest
+	80,  // 130: shardsched.v1.SchedulerService.ListPlugins:input_type -> shardsched.v1.ListPluginsRequest
+	84,  // 131: shardsched.v1.SchedulerService.GetConfiguration:input_type -> shardsched.v1.GetConfigurationRequest
+	59,  // 132: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
+	76,  // 133: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	98,  // 134: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	6,   // 135: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	8,   // 136: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	10,  // 137: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	13,  // 138: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	16,  // 139: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	19,  // 140: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	22,  // 141: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	31,  // 142: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	46,  // 143: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
+	53,  // 144: shardsched.v1.SchedulerService.GetNodeMap:output_type -> shardsched.v1.GetNodeMapResponse
+	55,  // 145: shardsched.v1.SchedulerService.ListMapNodes:output_type -> shardsched.v1.ListMapNodesResponse
+	58,  // 146: shardsched.v1.SchedulerService.GetFragmentation:output_type -> shardsched.v1.GetFragmentationResponse
+	43,  // 147: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	68,  // 148: shardsched.v1.SchedulerService.ListDecisions:output_type -> shardsched.v1.ListDecisionsResponse
+	83,  // 149: shardsched.v1.SchedulerService.ListPlugins:output_type -> shardsched.v1.ListPluginsResponse
+	88,  // 150: shardsched.v1.SchedulerService.GetConfiguration:output_type -> shardsched.v1.GetConfigurationResponse
+	62,  // 151: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
+	77,  // 152: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	99,  // 153: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	135, // [135:154] is the sub-list for method output_type
+	116, // [116:135] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -8100,7 +9052,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   92,
+			NumMessages:   104,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,8 @@ const (
 	SchedulerService_GetFragmentation_FullMethodName = "/shardsched.v1.SchedulerService/GetFragmentation"
 	SchedulerService_ListPending_FullMethodName      = "/shardsched.v1.SchedulerService/ListPending"
 	SchedulerService_ListDecisions_FullMethodName    = "/shardsched.v1.SchedulerService/ListDecisions"
+	SchedulerService_ListPlugins_FullMethodName      = "/shardsched.v1.SchedulerService/ListPlugins"
+	SchedulerService_GetConfiguration_FullMethodName = "/shardsched.v1.SchedulerService/GetConfiguration"
 	SchedulerService_ListTraces_FullMethodName       = "/shardsched.v1.SchedulerService/ListTraces"
 	SchedulerService_GetSummary_FullMethodName       = "/shardsched.v1.SchedulerService/GetSummary"
 	SchedulerService_GetLeader_FullMethodName        = "/shardsched.v1.SchedulerService/GetLeader"
@@ -77,6 +79,10 @@ type SchedulerServiceClient interface {
 	ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error)
 	// ListDecisions pages through the decisions that the leader remembers, the newest first.
 	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
+	// ListPlugins tells what plugins and extenders take, by profile.
+	ListPlugins(ctx context.Context, in *ListPluginsRequest, opts ...grpc.CallOption) (*ListPluginsResponse, error)
+	// GetConfiguration tells by what the scheduler decides, in what that differs from the defaults, and what has no effect.
+	GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*GetConfigurationResponse, error)
 	// ListTraces tells the last attempts whose traces the leader has kept.
 	ListTraces(ctx context.Context, in *ListTracesRequest, opts ...grpc.CallOption) (*ListTracesResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
@@ -242,6 +248,26 @@ func (c *schedulerServiceClient) ListDecisions(ctx context.Context, in *ListDeci
 	return out, nil
 }
 
+func (c *schedulerServiceClient) ListPlugins(ctx context.Context, in *ListPluginsRequest, opts ...grpc.CallOption) (*ListPluginsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPluginsResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListPlugins_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*GetConfigurationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetConfigurationResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_GetConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) ListTraces(ctx context.Context, in *ListTracesRequest, opts ...grpc.CallOption) (*ListTracesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListTracesResponse)
@@ -309,6 +335,10 @@ type SchedulerServiceServer interface {
 	ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error)
 	// ListDecisions pages through the decisions that the leader remembers, the newest first.
 	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
+	// ListPlugins tells what plugins and extenders take, by profile.
+	ListPlugins(context.Context, *ListPluginsRequest) (*ListPluginsResponse, error)
+	// GetConfiguration tells by what the scheduler decides, in what that differs from the defaults, and what has no effect.
+	GetConfiguration(context.Context, *GetConfigurationRequest) (*GetConfigurationResponse, error)
 	// ListTraces tells the last attempts whose traces the leader has kept.
 	ListTraces(context.Context, *ListTracesRequest) (*ListTracesResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
@@ -366,6 +396,12 @@ func (UnimplementedSchedulerServiceServer) ListPending(context.Context, *ListPen
 }
 func (UnimplementedSchedulerServiceServer) ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDecisions not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListPlugins(context.Context, *ListPluginsRequest) (*ListPluginsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPlugins not implemented")
+}
+func (UnimplementedSchedulerServiceServer) GetConfiguration(context.Context, *GetConfigurationRequest) (*GetConfigurationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetConfiguration not implemented")
 }
 func (UnimplementedSchedulerServiceServer) ListTraces(context.Context, *ListTracesRequest) (*ListTracesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTraces not implemented")
@@ -642,6 +678,42 @@ func _SchedulerService_ListDecisions_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_ListPlugins_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPluginsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListPlugins(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListPlugins_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListPlugins(ctx, req.(*ListPluginsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_GetConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).GetConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_GetConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).GetConfiguration(ctx, req.(*GetConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_ListTraces_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListTracesRequest)
 	if err := dec(in); err != nil {
@@ -754,6 +826,14 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListDecisions",
 			Handler:    _SchedulerService_ListDecisions_Handler,
+		},
+		{
+			MethodName: "ListPlugins",
+			Handler:    _SchedulerService_ListPlugins_Handler,
+		},
+		{
+			MethodName: "GetConfiguration",
+			Handler:    _SchedulerService_GetConfiguration_Handler,
 		},
 		{
 			MethodName: "ListTraces",
