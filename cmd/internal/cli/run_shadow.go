@@ -105,12 +105,13 @@ func (x *shadowing) build(cfg coordinator.SchedulerConfig, their shadow.TheirSec
 		return err
 	}
 	cfg.Extenders, cfg.OutOfTree = nil, nil
-	if x.own, err = shadow.NewOwnWorld(cfg, their); err != nil {
+	asked := notAsked(x.config, extenders)
+	if x.own, err = shadow.NewOwnWorld(shadow.OwnConfig{Scheduler: cfg, NotAsked: asked, Their: their}); err != nil {
 		return err
 	}
 	forMirror(&cfg)
 	x.mirror, err = shadow.NewMirror(shadow.MirrorConfig{
-		Scheduler: cfg, ToFind: x.config.NodesToFind, NotAsked: notAsked(x.config, extenders), Words: wordsOf,
+		Scheduler: cfg, ToFind: x.config.NodesToFind, NotAsked: asked, Words: wordsOf,
 	})
 	for _, name := range x.config.NotEvaluated() {
 		x.lacks = append(x.lacks, shadow.Count{What: "the configuration uses " + name + ", which is not evaluated"})

@@ -64,6 +64,8 @@ const (
 // were first seen. They can be victims, too. It has no clock, and no goroutine: its caller has a lock.
 type books struct {
 	judged map[string]bool // by schedulerName
+	// notAsked names who has a say in a pod's node and is not asked; nil: nobody.
+	notAsked func(*v1.Pod) string
 	// begun: what comes is new, and not what was there at the beginning.
 	begun bool
 	pods  map[types.UID]*pod
@@ -306,6 +308,10 @@ func (b *books) meet(obj *v1.Pod) *pod {
 		b.came++
 		if p.fixed {
 			b.leave(p, leftOnNode)
+		} else if b.notAsked != nil {
+			if who := b.notAsked(obj); who != "" {
+				b.leave(p, who)
+			}
 		}
 		if refs, all := claimsOf(obj); !p.fixed {
 			p.held = !all || slices.ContainsFunc(refs, func(r objects.Ref) bool { return !b.bound[r] })

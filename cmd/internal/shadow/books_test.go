@@ -482,6 +482,11 @@ func TestWhatCanNotBeComparedIsLeftOutByWhy(t *testing.T) {
 			s.pod(build.Pod("a").UID("a").Mount(claim).Obj())
 			s.bind("a", "n1")
 		}},
+		"of an extender": {run: func(s *scene) {
+			s.b.notAsked = func(p *v1.Pod) string { return "extender of " + p.Name + " has a say in it" }
+			s.pod(build.Pod("a").UID("a").Obj())
+			s.bind("a", "n1")
+		}, left: "extender of a has a say in it"},
 		"a DaemonSet's": {run: func(s *scene) {
 			s.pod(build.Pod("a").UID("a").Owner("apps/v1", "DaemonSet", "d").Obj())
 			s.pod(build.Pod("a").UID("a").Owner("apps/v1", "DaemonSet", "d").Node("n1").Obj())

@@ -30,9 +30,19 @@ type OwnWorld struct {
 	cost  cost
 }
 
-// NewOwnWorld makes an empty one. cfg has the judged profiles, and what else a scheduler decides by; nothing of it may write anywhere.
-// their is nil where the other scheduler's metrics can't be read.
-func NewOwnWorld(cfg coordinator.SchedulerConfig, their TheirSeconds) (*OwnWorld, error) {
+// OwnConfig is what an OwnWorld is made of.
+type OwnConfig struct {
+	// Scheduler has the judged profiles, and what else a scheduler decides by; nothing of it may write anywhere.
+	Scheduler coordinator.SchedulerConfig
+	// NotAsked names who else has a say in a pod's node and is not asked here; empty: nobody. nil: nobody ever.
+	NotAsked func(*v1.Pod) string
+	// Their reads the other scheduler's metrics; nil: they can't be read.
+	Their TheirSeconds
+}
+
+// NewOwnWorld makes an empty one.
+func NewOwnWorld(from OwnConfig) (*OwnWorld, error) {
+	cfg := from.Scheduler
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -40,7 +50,8 @@ func NewOwnWorld(cfg coordinator.SchedulerConfig, their TheirSeconds) (*OwnWorld
 	if cfg.Profiles != nil {
 		judged = slices.Collect(maps.Keys(cfg.Profiles))
 	}
-	o := &OwnWorld{their: their, now: cfg.Now, books: newBooks(judged, cfg.Now())}
+	o := &OwnWorld{their: from.Their, now: cfg.Now, books: newBooks(judged, cfg.Now())}
+	o.books.notAsked = from.NotAsked
 	cfg.Binder, cfg.Evictor, cfg.Reporter, cfg.FreeClaims = o, o, nil, true
 	cfg.Log = logr.New(errorsOnly{klog.Background().WithName("own-world").GetSink()})
 	var err error

@@ -29,7 +29,7 @@ const patience = time.Minute
 
 // begin runs an own world beside a cluster; the second result ends it, and returns what Run has.
 func begin(t testing.TB, all *objects.Snapshot) (*OwnWorld, context.Context, func() error) {
-	o, err := NewOwnWorld(coordinator.SchedulerConfig{Cluster: "shadow", Term: 1}, nil)
+	o, err := NewOwnWorld(OwnConfig{Scheduler: coordinator.SchedulerConfig{Cluster: "shadow", Term: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
