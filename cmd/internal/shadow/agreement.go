@@ -34,6 +34,7 @@ const (
 	wasLeaving  = "being deleted when it was decided"
 	wentPending = "gone before it had a node"
 	metError    = "our attempt ended in an error"
+	amongOthers = "preempted while other pods did: at which state is not known"
 )
 
 // tally adds judgements up.

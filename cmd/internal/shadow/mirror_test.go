@@ -278,14 +278,19 @@ func TestOtherStatesLeaveNothingBehind(t *testing.T) {
 		there = append(there, x.binds(p, []string{"a", "b"}[i%2]))
 	}
 	x.binds(foreign, "b")
+	nominee := x.comes(build.Pod("nominee").CPU("8").Memory("1Gi").Priority(5).Obj())
+	kept := nominee.DeepCopy()
+	kept.Status.NominatedNodeName = "a"
+	x.happens(objects.Modified, kept)
+	x.happens(objects.Deleted, kept) // while it keeps room on a node
 	x.happens(objects.Deleted, there[0])
 	cordoned := build.Node("b").CPU("4").Memory("8Gi").Unschedulable().Obj()
 	x.happens(objects.Modified, cordoned)
 	x.binds(bad, "tainted")
 	x.binds(pods[5], "a")
 	x.after(2)
-	if a := x.Agreement(); a.Pods(Refused) != 1 || a.Judged != 7 {
-		t.Errorf("got %+v, want one of 7 pods refused", a.Classes)
+	if a := x.Agreement(); a.Pods(Refused) != 1 || a.Judged != 8 {
+		t.Errorf("got %+v, want one of 8 pods refused", a.Classes)
 	}
 	fresh := newRig(t, &objects.Snapshot{Nodes: []*v1.Node{all.Nodes[0], cordoned, all.Nodes[2]}, Pods: func() (list []*v1.Pod) {
 		for _, obj := range x.last {
@@ -424,6 +429,31 @@ func TestPreemptionsAreHeldAgainstOurs(t *testing.T) {
 			t.Errorf("got %+v, want node free", d)
 		}
 		_ = p
+	})
+	t.Run("two on one node", func(t *testing.T) {
+		all := nodes(build.Node("a").CPU("6"))
+		one, two := low("one", "a", 1), low("two", "a", 2)
+		all.Pods = []*v1.Pod{one, two}
+		x := newRig(t, all)
+		p := x.comes(build.Pod("first").CPU("6").Priority(10).Obj())
+		q := x.comes(build.Pod("second").CPU("6").Priority(20).Obj())
+		x.refuses(p, "nobody has room", "a")
+		x.evicts(one)
+		x.refuses(q, "nobody has room", "a")
+		x.evicts(two)
+		x.after(2)
+		x.after(4)
+		x.want("same 2") // whose victims these are is not known
+	})
+	t.Run("others of one among several", func(t *testing.T) {
+		x, _, two, p := begin(t)
+		q := x.comes(build.Pod("second").CPU("4").Priority(20).Obj())
+		x.refuses(p, "nobody has room", "b")
+		x.evicts(two)
+		x.refuses(q, "nobody has room", "b")
+		x.after(2)
+		x.after(4)
+		x.want("; " + amongOthers + " 2")
 	})
 	t.Run("an expectation is a choice", func(t *testing.T) {
 		x := newRig(t, nodes(build.Node("a").CPU("4"), build.Node("b").CPU("8")))

@@ -27,6 +27,9 @@ type preemption struct {
 	at      time.Time
 	victims map[types.UID]*v1.Pod
 	ours    *coordinator.Judgement
+	// among tells that other pods preempted at about the same time: nominations and victims are written in another order than they were
+	// decided in. shares: one of them did on the same node, and whose victims these are is not written anywhere.
+	among, shares bool
 }
 
 // stray is a victim whose preemptor is not known yet.
@@ -141,6 +144,11 @@ func (m *Mirror) preempts(ctx context.Context, known *pendingPod, node string, l
 	if err != nil {
 		return m.failed(ctx, err)
 	}
+	for _, other := range m.opened {
+		shares := other.node == node
+		x.among, x.shares = true, x.shares || shares
+		other.among, other.shares = true, other.shares || shares
+	}
 	m.opened = append(m.opened, x)
 	return nil
 }
@@ -153,6 +161,20 @@ func leaving(j *coordinator.Judgement) []*v1.Pod {
 func sameVictims(j *coordinator.Judgement, theirs map[types.UID]*v1.Pod) bool {
 	ours := leaving(j)
 	return len(ours) == len(theirs) && !slices.ContainsFunc(ours, func(p *v1.Pod) bool { return theirs[p.UID] == nil })
+}
+
+// noOthers tells whether all victims of theirs are ours, too.
+func noOthers(j *coordinator.Judgement, theirs map[types.UID]*v1.Pod) bool {
+	ours := map[types.UID]bool{}
+	for _, p := range j.Victims {
+		ours[p.UID] = true
+	}
+	for uid := range theirs {
+		if !ours[uid] {
+			return false
+		}
+	}
+	return true
 }
 
 // closePreemptions counts the preemptions whose victims have had the time to come. all: no more will.
@@ -187,14 +209,16 @@ func (m *Mirror) settle(x *preemption) {
 		m.count(func(t *tally) { t.disagree(x.pod, d, func() string { return "" }) })
 	}
 	switch {
+	case j.Nominated == x.node && sameVictims(j, x.victims), j.Nominated == x.node && x.shares && noOthers(j, x.victims):
+		agree(Same)
+	case j.Nominated != "" && j.Nominated != x.node && weightOf(theirs) == weightOf(leaving(j)):
+		agree(Tie)
+	case x.among:
+		m.notJudged(amongOthers)
 	case j.Node != "":
 		disagree(OnlyOurs, j.Node, fmt.Sprintf("they preempt %s on %s, and we have a node without that", names(theirs), x.node))
-	case j.Nominated == x.node && sameVictims(j, x.victims):
-		agree(Same)
 	case j.Nominated == "":
 		disagree(Victims, "", fmt.Sprintf("they preempt %s, and we find nobody to preempt: %s", names(theirs), j.Message))
-	case j.Nominated != x.node && weightOf(theirs) == weightOf(leaving(j)):
-		agree(Tie)
 	default:
 		disagree(Victims, j.Nominated, fmt.Sprintf("they preempt %s, and we would %s", names(theirs), names(leaving(j))))
 	}

@@ -68,6 +68,8 @@ func differs(e *objects.Event, before objects.Object) bool {
 		switch {
 		case there != now:
 			return true
+		case !now && e.Type == objects.Deleted:
+			return was != nil && was.Status.NominatedNodeName != "" // the room is free that was kept for it
 		case !now:
 			return was != nil && was.Status.NominatedNodeName != e.Pod.Status.NominatedNodeName
 		}
@@ -94,7 +96,7 @@ func (m *Mirror) otherStates(ctx context.Context, known *pendingPod, node string
 		return nil, "", errBusy
 	}
 	t := &trip{m: m, ctx: ctx, known: known, node: node, preempts: preempts, agrees: agrees, left: m.limits.states,
-		undone: map[uint64]bool{}}
+		undone: map[uint64]bool{}, revived: map[types.UID]bool{}}
 	defer t.restore()
 	if t.reorder() {
 		if j, err := t.judge(); j != nil || err != nil {
@@ -129,10 +131,11 @@ type trip struct {
 	agrees   func(*coordinator.Judgement) bool
 	left     int // how many states may be judged still
 
-	undone map[uint64]bool
-	list   []*change     // undone, in that order
-	ahead  []*pendingPod // bound before their time
-	to     []*v1.Pod     // as which they were bound
+	undone  map[uint64]bool
+	revived map[types.UID]bool // objects whose end is undone
+	list    []*change          // undone, in that order
+	ahead   []*pendingPod      // bound before their time
+	to      []*v1.Pod          // as which they were bound
 }
 
 // judge judges the pod at the state at hand; nil: it does not agree.
@@ -199,8 +202,12 @@ func (t *trip) back(binds bool) (*coordinator.Judgement, error) {
 	n, next := 0, 1
 	for i := len(m.log) - 1; i >= 0 && m.log[i].number > t.known.came && t.left > 0; i-- {
 		c := &m.log[i]
-		if t.undone[c.number] || c.bind != nil && !binds || c.event.Any().GetUID() == t.known.obj.UID || !c.changes() {
+		uid := c.event.Any().GetUID()
+		if t.undone[c.number] || c.bind != nil && !binds || uid == t.known.obj.UID || !c.changes() {
 			continue
+		}
+		if c.event.Type != objects.Deleted && m.last[uid] == nil && !t.revived[uid] {
+			continue // it is gone since
 		}
 		t.undo(c)
 		if n++; n < next {
@@ -222,6 +229,9 @@ func (t *trip) undo(c *change) {
 	t.undone[c.number] = true
 	t.list = append(t.list, c)
 	obj := c.event.Any()
+	if c.event.Type == objects.Deleted {
+		t.revived[obj.GetUID()] = true
+	}
 	switch {
 	case c.bind != nil:
 		t.deliver(objects.Deleted, obj)
@@ -259,6 +269,7 @@ func (t *trip) restore() {
 		}
 	}
 	clear(t.undone)
+	clear(t.revived)
 	t.list, t.ahead, t.to = nil, nil, nil
 }
 
