@@ -11,6 +11,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // A scheduler that only observes (SchedulerConfig.Observe) decides nothing: another scheduler does. Judge tells what this one would
@@ -55,10 +56,32 @@ func (s *Scheduler) Judge(ctx context.Context, pod types.UID, node string, preem
 	}
 	var out *Judgement
 	var failed error
-	if err := s.reads.Call(ctx, func() { out, failed = s.judge(ctx, pod, node, preempts) }); err != nil {
+	err := s.reads.Call(ctx, func() {
+		if out, failed = s.judge(ctx, pod, node, preempts); failed == nil {
+			s.recordJudgement(pod, node, preempts, out)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	return out, failed
+}
+
+// recordJudgement notes a judgement, for who replays the record to judge it by.
+func (s *Scheduler) recordJudgement(pod types.UID, node string, preempts bool, j *Judgement) {
+	if s.cfg.Recorder == nil {
+		return
+	}
+	s.seq++
+	p := s.queue.Get(pod).Obj
+	d := &pb.Decision{
+		Seq: s.seq, Pod: p.Namespace + "/" + p.Name, Uid: string(pod), Profile: p.Spec.SchedulerName, Node: j.Node, Score: j.Score,
+		Feasible: uint32(j.Feasible), Nodes: uint32(j.Nodes), Message: j.Message, Nominated: j.Nominated,
+	}
+	for _, v := range j.Victims {
+		d.Victims = append(d.Victims, v.Namespace+"/"+v.Name)
+	}
+	s.cfg.Recorder.Judgement(&pb.RecordJudgement{Decision: d, Node: node, Passes: j.Passes, Score: j.NodeScore, Preempts: preempts})
 }
 
 func (s *Scheduler) judge(ctx context.Context, pod types.UID, node string, preempts bool) (*Judgement, error) {

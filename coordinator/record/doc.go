@@ -23,6 +23,7 @@
 //	bound     a decision was committed, with claims of devices as they were written
 //	taken back  it was not: the pod is off the node
 //	released  the pod is off the node, though its bind is still under way
+//	judgement what a scheduler that only observes would have decided; nothing comes of it
 //	end       nothing more; a process that was killed leaves none
 //
 // Objects are Kubernetes protobuf, as package objects writes them.

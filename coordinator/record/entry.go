@@ -12,7 +12,7 @@ import (
 )
 
 // entry is what the loop hands over: one of begin, changed, decision, bound, back, released,
-// end and last is set.
+// judgement, end and last is set.
 type entry struct {
 	at time.Time
 
@@ -27,7 +27,8 @@ type entry struct {
 	err                   error
 	objects               []objects.Object
 
-	released *pb.RecordReleased
+	released  *pb.RecordReleased
+	judgement *pb.RecordJudgement
 
 	end  string
 	last bool
@@ -92,6 +93,8 @@ func (e *entry) record() (r *pb.Record, err error) {
 		r.What = &pb.Record_TakenBack{TakenBack: t}
 	case e.released != nil:
 		r.What = &pb.Record_Released{Released: e.released}
+	case e.judgement != nil:
+		r.What = &pb.Record_Judgement{Judgement: e.judgement}
 	default:
 		r.What = &pb.Record_End{End: &pb.RecordEnd{Reason: e.end}}
 	}

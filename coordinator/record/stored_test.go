@@ -154,6 +154,7 @@ func writeGolden(t *testing.T, name string) {
 	w.Decision(&pb.Decision{Seq: 2, Pod: "default/a", Uid: string(pod.UID), Message: "0/1 nodes are available", Nominated: "n", Victims: []string{"default/b"}},
 		true, nil)
 	w.Bound(d, []objects.Object{claim})
+	w.Judgement(&pb.RecordJudgement{Decision: d, Node: "m", Passes: true, Score: 400, Preempts: true})
 	w.Change(pv, false, true)
 	w.Change(pod, true, false)
 	w.put(entry{end: tooSlow})

@@ -107,6 +107,9 @@ func (w *Writer) Released(uid types.UID, node string) {
 	w.put(entry{released: &pb.RecordReleased{Uid: string(uid), Node: node}})
 }
 
+// Judgement notes what would have been decided. Nobody may change it any more.
+func (w *Writer) Judgement(j *pb.RecordJudgement) { w.put(entry{judgement: j}) }
+
 // put queues an entry. One that there is no room for ends the record, until the next Begin.
 func (w *Writer) put(e entry) {
 	if w == nil {

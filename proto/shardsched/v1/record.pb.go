@@ -38,6 +38,7 @@ type Record struct {
 	//	*Record_TakenBack
 	//	*Record_End
 	//	*Record_Released
+	//	*Record_Judgement
 	What          isRecord_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -150,6 +151,15 @@ func (x *Record) GetReleased() *RecordReleased {
 	return nil
 }
 
+func (x *Record) GetJudgement() *RecordJudgement {
+	if x != nil {
+		if x, ok := x.What.(*Record_Judgement); ok {
+			return x.Judgement
+		}
+	}
+	return nil
+}
+
 type isRecord_What interface {
 	isRecord_What()
 }
@@ -182,6 +192,10 @@ type Record_Released struct {
 	Released *RecordReleased `protobuf:"bytes,8,opt,name=released,proto3,oneof"`
 }
 
+type Record_Judgement struct {
+	Judgement *RecordJudgement `protobuf:"bytes,9,opt,name=judgement,proto3,oneof"`
+}
+
 func (*Record_Begin) isRecord_What() {}
 
 func (*Record_Change) isRecord_What() {}
@@ -195,6 +209,8 @@ func (*Record_TakenBack) isRecord_What() {}
 func (*Record_End) isRecord_What() {}
 
 func (*Record_Released) isRecord_What() {}
+
+func (*Record_Judgement) isRecord_What() {}
 
 // RecordBegin opens a term, whose cluster is empty: what it starts with follows as changes.
 type RecordBegin struct {
@@ -622,6 +638,88 @@ func (x *RecordReleased) GetNode() string {
 	return ""
 }
 
+// RecordJudgement is what a scheduler that only observes would have decided for a pending pod, and what it makes of the node that another
+// scheduler has chosen. Nothing comes of it.
+type RecordJudgement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its seq counts judgements. Its message has nothing of preemption in it.
+	Decision *Decision `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	// The node that the other has chosen; empty: none.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// Whether that node is feasible, and its score then.
+	Passes bool  `protobuf:"varint,3,opt,name=passes,proto3" json:"passes,omitempty"`
+	Score  int64 `protobuf:"varint,4,opt,name=score,proto3" json:"score,omitempty"`
+	// Where no node is feasible, pods were looked for that would have to leave.
+	Preempts      bool `protobuf:"varint,5,opt,name=preempts,proto3" json:"preempts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordJudgement) Reset() {
+	*x = RecordJudgement{}
+	mi := &file_shardsched_v1_record_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordJudgement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordJudgement) ProtoMessage() {}
+
+func (x *RecordJudgement) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_record_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordJudgement.ProtoReflect.Descriptor instead.
+func (*RecordJudgement) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RecordJudgement) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+func (x *RecordJudgement) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RecordJudgement) GetPasses() bool {
+	if x != nil {
+		return x.Passes
+	}
+	return false
+}
+
+func (x *RecordJudgement) GetScore() int64 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+func (x *RecordJudgement) GetPreempts() bool {
+	if x != nil {
+		return x.Preempts
+	}
+	return false
+}
+
 // RecordEnd closes a record, where the writer could.
 type RecordEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -633,7 +731,7 @@ type RecordEnd struct {
 
 func (x *RecordEnd) Reset() {
 	*x = RecordEnd{}
-	mi := &file_shardsched_v1_record_proto_msgTypes[7]
+	mi := &file_shardsched_v1_record_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +743,7 @@ func (x *RecordEnd) String() string {
 func (*RecordEnd) ProtoMessage() {}
 
 func (x *RecordEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_record_proto_msgTypes[7]
+	mi := &file_shardsched_v1_record_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +756,7 @@ func (x *RecordEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEnd.ProtoReflect.Descriptor instead.
 func (*RecordEnd) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{7}
+	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RecordEnd) GetReason() string {
@@ -672,7 +770,7 @@ var File_shardsched_v1_record_proto protoreflect.FileDescriptor
 
 const file_shardsched_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"\x1ashardsched/v1/record.proto\x12\rshardsched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dshardsched/v1/scheduler.proto\"\xc8\x03\n" +
+	"\x1ashardsched/v1/record.proto\x12\rshardsched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dshardsched/v1/scheduler.proto\"\x88\x04\n" +
 	"\x06Record\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x122\n" +
 	"\x05begin\x18\x02 \x01(\v2\x1a.shardsched.v1.RecordBeginH\x00R\x05begin\x125\n" +
@@ -682,7 +780,8 @@ const file_shardsched_v1_record_proto_rawDesc = "" +
 	"\n" +
 	"taken_back\x18\x06 \x01(\v2\x1e.shardsched.v1.RecordTakenBackH\x00R\ttakenBack\x12,\n" +
 	"\x03end\x18\a \x01(\v2\x18.shardsched.v1.RecordEndH\x00R\x03end\x12;\n" +
-	"\breleased\x18\b \x01(\v2\x1d.shardsched.v1.RecordReleasedH\x00R\breleasedB\x06\n" +
+	"\breleased\x18\b \x01(\v2\x1d.shardsched.v1.RecordReleasedH\x00R\breleased\x12>\n" +
+	"\tjudgement\x18\t \x01(\v2\x1e.shardsched.v1.RecordJudgementH\x00R\tjudgementB\x06\n" +
 	"\x04what\"m\n" +
 	"\vRecordBegin\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x18\n" +
@@ -712,7 +811,13 @@ const file_shardsched_v1_record_proto_rawDesc = "" +
 	"\x06latest\x18\x06 \x03(\fR\x06latest\"6\n" +
 	"\x0eRecordReleased\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"#\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xa4\x01\n" +
+	"\x0fRecordJudgement\x123\n" +
+	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n" +
+	"\x06passes\x18\x03 \x01(\bR\x06passes\x12\x14\n" +
+	"\x05score\x18\x04 \x01(\x03R\x05score\x12\x1a\n" +
+	"\bpreempts\x18\x05 \x01(\bR\bpreempts\"#\n" +
 	"\tRecordEnd\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reasonBCZAgithub.com/shardsched/shardsched/proto/shardsched/v1;shardschedv1b\x06proto3"
 
@@ -728,7 +833,7 @@ func file_shardsched_v1_record_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_record_proto_rawDescData
 }
 
-var file_shardsched_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_shardsched_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_shardsched_v1_record_proto_goTypes = []any{
 	(*Record)(nil),                // 0: shardsched.v1.Record
 	(*RecordBegin)(nil),           // 1: shardsched.v1.RecordBegin
@@ -737,27 +842,30 @@ var file_shardsched_v1_record_proto_goTypes = []any{
 	(*RecordBound)(nil),           // 4: shardsched.v1.RecordBound
 	(*RecordTakenBack)(nil),       // 5: shardsched.v1.RecordTakenBack
 	(*RecordReleased)(nil),        // 6: shardsched.v1.RecordReleased
-	(*RecordEnd)(nil),             // 7: shardsched.v1.RecordEnd
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*ObjectRef)(nil),             // 9: shardsched.v1.ObjectRef
-	(*Decision)(nil),              // 10: shardsched.v1.Decision
+	(*RecordJudgement)(nil),       // 7: shardsched.v1.RecordJudgement
+	(*RecordEnd)(nil),             // 8: shardsched.v1.RecordEnd
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*ObjectRef)(nil),             // 10: shardsched.v1.ObjectRef
+	(*Decision)(nil),              // 11: shardsched.v1.Decision
 }
 var file_shardsched_v1_record_proto_depIdxs = []int32{
-	8,  // 0: shardsched.v1.Record.time:type_name -> google.protobuf.Timestamp
+	9,  // 0: shardsched.v1.Record.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: shardsched.v1.Record.begin:type_name -> shardsched.v1.RecordBegin
 	2,  // 2: shardsched.v1.Record.change:type_name -> shardsched.v1.RecordChange
 	3,  // 3: shardsched.v1.Record.decision:type_name -> shardsched.v1.RecordDecision
 	4,  // 4: shardsched.v1.Record.bound:type_name -> shardsched.v1.RecordBound
 	5,  // 5: shardsched.v1.Record.taken_back:type_name -> shardsched.v1.RecordTakenBack
-	7,  // 6: shardsched.v1.Record.end:type_name -> shardsched.v1.RecordEnd
+	8,  // 6: shardsched.v1.Record.end:type_name -> shardsched.v1.RecordEnd
 	6,  // 7: shardsched.v1.Record.released:type_name -> shardsched.v1.RecordReleased
-	9,  // 8: shardsched.v1.RecordChange.ref:type_name -> shardsched.v1.ObjectRef
-	10, // 9: shardsched.v1.RecordDecision.decision:type_name -> shardsched.v1.Decision
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 8: shardsched.v1.Record.judgement:type_name -> shardsched.v1.RecordJudgement
+	10, // 9: shardsched.v1.RecordChange.ref:type_name -> shardsched.v1.ObjectRef
+	11, // 10: shardsched.v1.RecordDecision.decision:type_name -> shardsched.v1.Decision
+	11, // 11: shardsched.v1.RecordJudgement.decision:type_name -> shardsched.v1.Decision
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_record_proto_init() }
@@ -774,6 +882,7 @@ func file_shardsched_v1_record_proto_init() {
 		(*Record_TakenBack)(nil),
 		(*Record_End)(nil),
 		(*Record_Released)(nil),
+		(*Record_Judgement)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -781,7 +890,7 @@ func file_shardsched_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_record_proto_rawDesc), len(file_shardsched_v1_record_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -216,8 +216,14 @@ func validMessages() []message {
 		&ListDevicesRequest{NodeNames: []string{"n1"}, ContinueToken: "t"}, &ListWorkersRequest{}, &ListShardsRequest{}, &GetSummaryRequest{}, &GetLeaderRequest{},
 		&WorkerRegistration{Id: "w1", Address: "127.0.0.1:7000", Cores: 2, Version: "v1"},
 		&LeaderRecord{Id: "l1", Address: "[::1]:7000"},
-		validDecisionRecord(), &Record{What: &Record_Begin{Begin: &RecordBegin{Format: 1, Term: 7}}},
+		validDecisionRecord(), &Record{What: &Record_Begin{Begin: &RecordBegin{Format: 1, Term: 7}}}, validJudgementRecord(),
 	}
+}
+
+func validJudgementRecord() *Record {
+	return &Record{What: &Record_Judgement{Judgement: &RecordJudgement{
+		Decision: &Decision{Seq: 1, Pod: "d/a", Uid: "u", Node: "n1", Score: 90}, Node: "n2", Passes: true, Score: 80,
+	}}}
 }
 
 func validDecisionRecord() *Record {

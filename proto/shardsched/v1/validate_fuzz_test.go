@@ -102,5 +102,5 @@ func FuzzQueueEntry(f *testing.F) {
 }
 
 func FuzzRecord(f *testing.F) {
-	fuzz(f, func() *Record { return new(Record) }, validDecisionRecord(), &Record{What: &Record_Begin{Begin: &RecordBegin{Format: 1}}})
+	fuzz(f, func() *Record { return new(Record) }, validDecisionRecord(), validJudgementRecord(), &Record{What: &Record_Begin{Begin: &RecordBegin{Format: 1}}})
 }

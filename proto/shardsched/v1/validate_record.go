@@ -23,6 +23,8 @@ func (x *Record) Validate() error {
 		return in("taken_back", decided(what.TakenBack))
 	case *Record_Released:
 		return in("released", decided(what.Released))
+	case *Record_Judgement:
+		return in("judgement", what.Judgement.validate())
 	case *Record_End:
 	default:
 		return wrong("", "expected what happened, got nothing that is known")
@@ -42,6 +44,16 @@ func (x *RecordDecision) validate() error {
 		return wrong("decision.uid", "expected a pod's UID, got none")
 	}
 	return text("decision.node", x.GetDecision().GetNode(), maxText)
+}
+
+func (x *RecordJudgement) validate() error {
+	if x.GetDecision().GetUid() == "" {
+		return wrong("decision.uid", "expected a pod's UID, got none")
+	}
+	if err := text("decision.node", x.GetDecision().GetNode(), maxText); err != nil {
+		return err
+	}
+	return text("node", x.GetNode(), maxText)
 }
 
 // decided checks what refers to a decision that had a node.

@@ -41,6 +41,9 @@ type FlightResult struct {
 	// InFlight is how many pods were refused for a claim in flight, and ClaimsTakenBack how many claims were given devices by
 	// decisions that were taken back.
 	InFlight, ClaimsTakenBack int
+	// Judgements is how many decisions of another scheduler were judged, and Worse at how many of them upstream's plugins give the node
+	// that was chosen a lower score than another, or refuse it.
+	Judgements, Worse int
 	// Ended is why the record ends before its time; empty: it does not.
 	Ended string
 }
@@ -53,6 +56,8 @@ func (r *FlightResult) Add(other *FlightResult) {
 	r.TakenBack += other.TakenBack
 	r.InFlight += other.InFlight
 	r.ClaimsTakenBack += other.ClaimsTakenBack
+	r.Judgements += other.Judgements
+	r.Worse += other.Worse
 }
 
 func (r *FlightResult) String() string {
@@ -136,6 +141,10 @@ func (t *tracker) take(ctx context.Context, r *pb.Record) error {
 		}
 	case *pb.Record_Released:
 		return t.release(types.UID(what.Released.GetUid()))
+	case *pb.Record_Judgement:
+		if err := t.judgement(ctx, what.Judgement); err != nil {
+			return fmt.Errorf("judgement %d: %w", what.Judgement.GetDecision().GetSeq(), err)
+		}
 	case *pb.Record_End:
 		t.out.Ended = what.End.GetReason()
 	}
