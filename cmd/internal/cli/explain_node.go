@@ -11,25 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/cmd/internal/nodefit"
 	"github.com/shardsched/shardsched/cmd/internal/plainjson"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
-
-// maxNodeFits is of how many workloads with pending pods one is held against a node: each is an explanation.
-const maxNodeFits = 10
-
-// nodeFit is what becomes of a workload's pending pods on a node.
-type nodeFit struct {
-	Workload string `json:"workload"`
-	Pods     uint64 `json:"pods"`
-	// Example is the pod that was held against the node.
-	Example string `json:"example"`
-	// RefusedBy is the plugin that refuses it there; empty: none does.
-	RefusedBy string   `json:"refusedBy,omitempty"`
-	Lacks     []string `json:"lacks,omitempty"`
-	// Note tells that the pod could not be held against the node.
-	Note string `json:"note,omitempty"`
-}
 
 // runNode explains a node: what it has left, and which pending pods it would take.
 func (o *explainOptions) runNode(ctx context.Context, s Streams, cl *client.Client, name string) error {
@@ -44,9 +29,16 @@ func (o *explainOptions) runNode(ctx context.Context, s Streams, cl *client.Clie
 	if err != nil {
 		return fmt.Errorf("explain node %s: %w", name, err)
 	}
-	fits, left := nodeCandidates(pending)
+	fits, left := nodefit.Candidates(pending)
 	for i := range fits {
-		if err := fits[i].try(ctx, cl, name); err != nil {
+		err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) error {
+			e, err := c.Explain(ctx, fits[i].Request(name))
+			if err == nil {
+				fits[i].Take(e)
+			}
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("explain pod %s on node %s: %w", fits[i].Example, name, err)
 		}
 	}
@@ -56,74 +48,19 @@ func (o *explainOptions) runNode(ctx context.Context, s Streams, cl *client.Clie
 	return renderNode(s.Out, node, fits, left)
 }
 
-// nodeCandidates are the workloads of most pending pods, and how many others there are.
-func nodeCandidates(pending *pb.ListPendingResponse) (fits []nodeFit, left int) {
-	at := map[string]int{}
-	for _, g := range pending.GetGroups() {
-		name := workloadText(g)
-		if i, known := at[name]; known {
-			fits[i].Pods += g.GetPods()
-			continue
-		}
-		at[name] = len(fits)
-		fits = append(fits, nodeFit{Workload: name, Pods: g.GetPods(), Example: g.GetExample()})
-	}
-	left = max(len(fits)-maxNodeFits, 0)
-	return fits[:len(fits)-left], left
-}
-
-func (x *nodeFit) verdict() string {
-	switch {
-	case x.RefusedBy != "":
-		return x.RefusedBy + ": " + strings.Join(x.Lacks, ", ")
-	case x.Note != "":
-		return x.Note
-	}
-	return "fits"
-}
-
-// try holds the example against the node.
-func (x *nodeFit) try(ctx context.Context, cl *client.Client, node string) error {
-	namespace, name, _ := strings.Cut(x.Example, "/")
-	var e *pb.ExplainResponse
-	err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
-		e, err = c.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name, Top: 1, NodeNames: []string{node}})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	switch v := e.GetVerdicts(); {
-	case len(v) == 0 && len(e.GetCauses()) > 0:
-		x.RefusedBy, x.Lacks = e.GetCauses()[0].GetPlugin(), []string{causeText(e.GetCauses()[0])}
-	case len(v) == 0:
-		x.Note = "it was not judged: " + e.GetNote()
-	case v[0].GetRefused() != nil:
-		r := v[0].GetRefused()
-		if x.RefusedBy, x.Lacks = r.GetPlugin(), r.GetShortfalls(); len(x.Lacks) == 0 {
-			x.Lacks = r.GetReasons()
-		}
-	case v[0].GetScored() == nil:
-		x.Note = v[0].GetNote()
-	case len(e.GetNotAsked()) > 0:
-		x.Note = "passes the built-in filters; not asked: " + strings.Join(e.GetNotAsked(), ", ")
-	}
-	return nil
-}
-
-func (o *explainOptions) printNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodeFit) error {
+func (o *explainOptions) printNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodefit.Fit) error {
 	raw, err := plainjson.Marshal(node)
 	if err != nil {
 		return err
 	}
 	_, err = o.whole(w, struct {
 		Node json.RawMessage `json:"node"`
-		Fits []nodeFit       `json:"fits"`
-	}{raw, append([]nodeFit{}, fits...)})
+		Fits []nodefit.Fit       `json:"fits"`
+	}{raw, append([]nodefit.Fit{}, fits...)})
 	return err
 }
 
-func renderNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodeFit, left int) error {
+func renderNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodefit.Fit, left int) error {
 	b := &strings.Builder{}
 	pods := fmt.Sprintf("%d pods", node.GetPods())
 	if node.GetPods() == 1 {
@@ -160,7 +97,7 @@ func renderNode(w io.Writer, node *pb.ExplainNodeResponse, fits []nodeFit, left 
 	b.WriteString("\nPending pods, one of each workload held against the node:\n")
 	rows = nil
 	for _, x := range fits {
-		rows = append(rows, []string{"  " + x.Workload, fmt.Sprint(x.Pods), x.Example, x.verdict()})
+		rows = append(rows, []string{"  " + x.Workload, fmt.Sprint(x.Pods), x.Example, x.Verdict()})
 	}
 	newTable(b, "  WORKLOAD", "PODS", "POD", "HERE").print(rows...)
 	if left > 0 {

@@ -54,6 +54,16 @@ func hostileScheduler() *scheduler {
 			{Id: "1", Name: hostile, Service: hostile, Attributes: []string{hostile}, Error: hostile}, {Id: "2", Parent: "1", Name: hostile},
 			{Id: "3", Parent: "4"}, {Id: "4", Parent: "3"}, {Id: "5", Parent: "5"},
 		}}}},
+		nodeMap: &pb.GetNodeMapResponse{
+			Nodes: 1, Groups: []*pb.NodeGroup{{Values: []string{hostile}, Nodes: 1}}, Cells: []byte{0, 128}, Note: hostile,
+			Classes: []*pb.NodeClass{{Text: hostile, Nodes: 1}}, Plugins: []string{hostile},
+		},
+		fragmentation: &pb.GetFragmentationResponse{Resources: []*pb.ResourceFragmentation{{Resource: hostile, Allocatable: 1, LargestNode: hostile}}},
+		node: &pb.ExplainNodeResponse{
+			Node: hostile, KeepsOff: []string{hostile}, Stranded: []string{hostile}, Labels: []string{hostile}, Taints: []string{hostile},
+			Amounts: []*pb.NodeAmount{{Resource: hostile, Allocatable: 1}}, OnNode: []*pb.NodePod{{Namespace: hostile, Name: hostile, Controller: hostile}},
+		},
+		devices: []*pb.DeviceStatus{{Node: hostile, Driver: hostile, Pool: hostile, Device: hostile, InUseBy: []string{hostile}}},
 	}
 }
 

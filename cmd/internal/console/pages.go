@@ -4,6 +4,8 @@ package console
 func pages() []page {
 	return []page{
 		overviewPage(),
+		clusterPage(),
+		nodePage(),
 		pendingPage(),
 		podPage(),
 		workloadPage(),

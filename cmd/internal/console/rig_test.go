@@ -36,6 +36,39 @@ type scheduler struct {
 	decisions   *pb.ListDecisionsResponse
 	decided     *pb.ListDecisionsRequest // the last
 	traces      *pb.ListTracesResponse
+
+	nodeMap       *pb.GetNodeMapResponse // nil: of no node
+	mapErr        error
+	mapped        *pb.GetNodeMapRequest
+	fragmentation *pb.GetFragmentationResponse
+	node          *pb.ExplainNodeResponse
+	devices       []*pb.DeviceStatus
+}
+
+func (s *scheduler) GetNodeMap(_ context.Context, r *pb.GetNodeMapRequest) (*pb.GetNodeMapResponse, error) {
+	s.mapped = r
+	if s.nodeMap == nil {
+		return &pb.GetNodeMapResponse{}, s.mapErr
+	}
+	return s.nodeMap, s.mapErr
+}
+
+func (s *scheduler) GetFragmentation(context.Context, *pb.GetFragmentationRequest) (*pb.GetFragmentationResponse, error) {
+	if s.fragmentation == nil {
+		return &pb.GetFragmentationResponse{}, s.err
+	}
+	return s.fragmentation, s.err
+}
+
+func (s *scheduler) ExplainNode(_ context.Context, r *pb.ExplainNodeRequest) (*pb.ExplainNodeResponse, error) {
+	if s.node == nil {
+		return &pb.ExplainNodeResponse{Node: r.GetName()}, s.err
+	}
+	return s.node, s.err
+}
+
+func (s *scheduler) ListDevices(context.Context, *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error) {
+	return &pb.ListDevicesResponse{Devices: s.devices}, s.err
 }
 
 func (s *scheduler) GetLeader(context.Context, *pb.GetLeaderRequest) (*pb.GetLeaderResponse, error) {

@@ -1,9 +1,10 @@
-// Keeps a page current: while it is visible, it is fetched again every two seconds, and what has changed is taken over in place, so that
+// Keeps a page current: while it is visible, it is fetched again every two seconds, or as data-every says, and what has changed is taken over in place, so that
 // focus, open details and the scroll position stay. Scripts listen to "console:update" on the document. An element with data-keep keeps
 // what is in it: a script drew that.
 "use strict";
 (() => {
-  const every = 2000;
+  // A page that costs more asks for itself less often, by data-every.
+  const every = () => Number(document.querySelector("[data-every]")?.getAttribute("data-every")) || 2000;
   const main = () => document.getElementById("main");
   const status = () => document.getElementById("status");
   let lostAt = null, timer = 0, running = false;
@@ -90,10 +91,11 @@
 
   function later() {
     clearTimeout(timer);
-    if (!document.hidden) timer = setTimeout(refresh, every);
+    if (!document.hidden) timer = setTimeout(refresh, every());
   }
 
   if (document.body.hasAttribute("data-live")) {
+    document.addEventListener("console:refresh", refresh); // of a script that knows that there is something new
     document.addEventListener("visibilitychange", () => { document.hidden ? clearTimeout(timer) : refresh(); });
     later();
   }
