@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -241,7 +242,7 @@ func (v *visit) mapSentence(q *pb.GetNodeMapRequest, m *pb.GetNodeMapResponse) s
 	switch q.GetColour() {
 	case pb.NodeColour_NODE_COLOUR_SCORE:
 		if m.GetScale() == nil {
-			return "No node " + nodes + " takes the pod."
+			return "None " + nodes + " takes the pod."
 		}
 		return on + " take the pod, with " + count(m.GetScale().GetLow()) + " to " + count(m.GetScale().GetHigh()) + " points."
 	case pb.NodeColour_NODE_COLOUR_ROOM:
@@ -311,7 +312,7 @@ func (v *visit) groups(groups []nodemap.Group, m *pb.GetNodeMapResponse, command
 			classes = append(classes, count(c.Nodes)+" "+c.Text)
 		}
 		t.Rows = append(t.Rows, []cell{head(nodemap.Name(g.Values)), number(count(g.Nodes)), number(low), number(mean), number(high),
-			words(strings.Join(classes, "; "))})
+			words(cmp.Or(strings.Join(classes, "; "), "–"))})
 	}
 	return t
 }

@@ -1,6 +1,6 @@
-// Keeps a page current: while it is visible, it is fetched again every two seconds, or as data-every says, and what has changed is taken over in place, so that
-// focus, open details and the scroll position stay. Scripts listen to "console:update" on the document. An element with data-keep keeps
-// what is in it: a script drew that.
+// Keeps a page current: while it is visible, it is fetched again every two seconds, or as data-every says, and what has changed is taken
+// over in place, so that focus, open details and the scroll position stay. Scripts listen to "console:update" on the document, and have
+// the page fetched at once by "console:refresh". An element with data-keep keeps what is in it: a script drew that.
 "use strict";
 (() => {
   // A page that costs more asks for itself less often, by data-every.
