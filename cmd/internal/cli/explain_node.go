@@ -55,7 +55,7 @@ func (o *explainOptions) printNode(w io.Writer, node *pb.ExplainNodeResponse, fi
 	}
 	_, err = o.whole(w, struct {
 		Node json.RawMessage `json:"node"`
-		Fits []nodefit.Fit       `json:"fits"`
+		Fits []nodefit.Fit   `json:"fits"`
 	}{raw, append([]nodefit.Fit{}, fits...)})
 	return err
 }

@@ -214,8 +214,8 @@ func (out *clusterShown) takeMap(v *visit, q *pb.GetNodeMapRequest, flags []stri
 	}
 	out.Map = nodeMapShown{
 		Cells: base64.StdEncoding.EncodeToString(m.GetCells()), About: string(text), Every: refreshEvery(m.GetNodes()),
-		Label: fmt.Sprintf("Map of %s in %s: %s. Arrow keys go from node to node, Page Up and Page Down from group to group, Enter opens a node, + and − zoom.",
-			plural(m.GetNodes(), "node"), plural(len(groups), "group"), what),
+		Label: fmt.Sprintf("Map of %s in %s: %s. Arrow keys go from node to node, Page Up and Page Down from group to group, "+
+			"Enter opens a node, + and − zoom.", plural(m.GetNodes(), "node"), plural(len(groups), "group"), what),
 	}
 	out.Note = m.GetNote()
 	out.Sentence = v.mapSentence(q, m)
@@ -246,8 +246,8 @@ func (v *visit) mapSentence(q *pb.GetNodeMapRequest, m *pb.GetNodeMapResponse) s
 		}
 		return on + " take the pod, with " + count(m.GetScale().GetLow()) + " to " + count(m.GetScale().GetHigh()) + " points."
 	case pb.NodeColour_NODE_COLOUR_ROOM:
-		return fmt.Sprintf("Room for %s by what they request. What spread, affinity, ports, volumes and devices allow, shardsched capacity counts.",
-			plural(m.GetRoom(), "more pod"))
+		return "Room for " + plural(m.GetRoom(), "more pod") + " by what they request. What taints, spread, affinity, ports, volumes and " +
+			"devices allow, shardsched capacity counts."
 	}
 	return "Of " + plural(m.GetNodes(), "node") + ": " + whatIsTold(q) + "."
 }
@@ -323,7 +323,8 @@ func (v *visit) mapDownload() string {
 	if problem != "" {
 		return ""
 	}
-	pairs := []string{"resource", q.GetResource(), "namespace", q.GetNamespace(), "name", q.GetName(), "plugin", q.GetPlugin(), "size", q.GetSize()}
+	pairs := []string{"resource", q.GetResource(), "namespace", q.GetNamespace(), "name", q.GetName(), "plugin", q.GetPlugin(),
+		"size", q.GetSize()}
 	if q.GetColour() != 0 {
 		pairs = append(pairs, "colour", q.GetColour().String())
 	}
@@ -398,9 +399,10 @@ func (v *visit) fragmentation(f *pb.GetFragmentationResponse) table {
 		if r.GetLargestNode() != "" {
 			largest = largest.below(r.GetLargestNode()).to(link("node", "name", r.GetLargestNode()))
 		}
+		share := percent(float64(r.GetRequested()), float64(r.GetAllocatable()))
 		t.Rows = append(t.Rows, []cell{
 			head(r.GetResource()),
-			number(amount(r.GetRequested())).below(percent(float64(r.GetRequested()), float64(r.GetAllocatable())) + " of " + amount(r.GetAllocatable())),
+			number(amount(r.GetRequested())).below(share + " of " + amount(r.GetAllocatable())),
 			number(amount(r.GetAllocatable() - r.GetRequested())), number(amount(r.GetCordoned())), stranded, largest,
 			words(strings.Join(words10, " · ")),
 		})

@@ -19,8 +19,8 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// textOf is the text of a page's main part, with one space between words.
-func textOf(t *testing.T, page string) string {
+// mainText is the text of a page's main part, with one space between words.
+func mainText(t *testing.T, page string) string {
 	t.Helper()
 	var words []string
 	elements(t, page, func(n *html.Node) {
@@ -55,7 +55,7 @@ func TestTheMapIsTheOneThatIsAskedFor(t *testing.T) {
 		if d := cmp.Diff(c.want, s.mapped, protocmp.Transform()); d != "" || s.mapped.Validate() != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", c.query, s.mapped.Validate(), d)
 		}
-		if text := textOf(t, w.Body.String()); !strings.Contains(text, c.command+" Download") {
+		if text := mainText(t, w.Body.String()); !strings.Contains(text, c.command+" Download") {
 			t.Errorf("%s: got %q, want the command %q", c.query, text, c.command)
 		}
 	}
@@ -71,7 +71,7 @@ func TestAMapThatCanNotBeShownSaysWhy(t *testing.T) {
 	} {
 		s := &scheduler{mapErr: status.Error(codes.NotFound, "pod shop/no is not known")}
 		w := ask(newConsole(t, s), "GET", Path+"cluster?"+query)
-		if text := textOf(t, w.Body.String()); w.Code != http.StatusOK || !strings.Contains(text, want) || !strings.Contains(text, "Fragmentation") {
+		if text := mainText(t, w.Body.String()); w.Code != http.StatusOK || !strings.Contains(text, want) || !strings.Contains(text, "Fragmentation") {
 			t.Errorf("%s: got %d, %q; want %q, and what is left all the same", query, w.Code, text, want)
 		}
 	}
@@ -98,7 +98,7 @@ func TestWhatAMapShows(t *testing.T) {
 	}
 	c := newConsole(t, s)
 	page := ask(c, "GET", Path+"cluster?group=zone-a").Body.String()
-	text := textOf(t, page)
+	text := mainText(t, page)
 	for _, want := range []string{
 		"0 to 17 % 1 node", "83 to 100 % 1 node", "has no cpu 2 nodes", "zone-a / r1 3 0 % 50 % 99 % 1 has no cpu", "Of 4 nodes: the requested share of cpu.",
 		"cpu 4 40 % of 10 6 1 2 on 2 nodes 1.5 n 1 1 · 0 · 0 · 0 · 2 · 0 · 0 · 0 · 0 · 1,200", "3 more resources not shown.",
@@ -195,7 +195,7 @@ func TestManyGroupsAreLeftOutOfTheTable(t *testing.T) {
 	for i := range 600 {
 		m.Groups = append(m.Groups, &pb.NodeGroup{Values: []string{fmt.Sprintf("g%03d", i)}, Nodes: 1})
 	}
-	text := textOf(t, ask(newConsole(t, &scheduler{nodeMap: m}), "GET", Path+"cluster").Body.String())
+	text := mainText(t, ask(newConsole(t, &scheduler{nodeMap: m}), "GET", Path+"cluster").Body.String())
 	if !strings.Contains(text, "100 more groups not shown") || !strings.Contains(text, "g499") || strings.Contains(text, "g500") {
 		t.Errorf("got %q, want 500 groups of 600", text)
 	}
@@ -217,7 +217,7 @@ func TestANodeIsShown(t *testing.T) {
 		explanation: &pb.ExplainResponse{Verdicts: []*pb.NodeVerdict{{Node: "n1", Refused: &pb.RefusedNode{Plugin: "NodeResourcesFit", Shortfalls: []string{"cpu: short by 2"}}}}},
 	}
 	c := newConsole(t, s)
-	text := textOf(t, ask(c, "GET", Path+"node?name=n1").Body.String())
+	text := mainText(t, ask(c, "GET", Path+"node?name=n1").Body.String())
 	for _, want := range []string{
 		"keeps pods off", "Zone z1", "Shard 4", "Keeps pods off: cordoned", "Stranded: 69 % of cpu", "cpu 8 2 25 % 6", "shop/db-0 7 cpu 1.5 StatefulSet db on the node",
 		"shop/web-1 0 nothing – being bound", "1 more pod not shown.", "gpu-0 gpu.example.com n1 shop/claim", "x=y:NoSchedule", "shardsched explain node n1 --address h:1",
@@ -229,7 +229,7 @@ func TestANodeIsShown(t *testing.T) {
 	if s.explained != nil {
 		t.Errorf("a pod was explained that nobody has asked for: %v", s.explained)
 	}
-	held := textOf(t, ask(c, "GET", Path+"node?name=n1&pending=1").Body.String())
+	held := mainText(t, ask(c, "GET", Path+"node?name=n1&pending=1").Body.String())
 	if want := "Job lab/train 40 lab/train-1 NodeResourcesFit: cpu: short by 2"; !strings.Contains(held, want) || s.explained.GetNodeNames()[0] != "n1" {
 		t.Errorf("got %q, want it to have %q", held, want)
 	}
