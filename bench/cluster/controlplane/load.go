@@ -14,7 +14,9 @@ import (
 const stays = time.Minute
 
 // loadSizes are what pods of the load request, in turn.
-var loadSizes = []struct{ app, cpu, memory string }{{"web", "250m", "512Mi"}, {"api", "500m", "1Gi"}, {"batch", "2", "2Gi"}, {"cache", "250m", "4Gi"}}
+var loadSizes = []struct{ app, cpu, memory string }{
+	{"web", "250m", "512Mi"}, {"api", "500m", "1Gi"}, {"batch", "2", "2Gi"}, {"cache", "250m", "4Gi"},
+}
 
 // pour has so many pods come a second, each for a minute, until the context ends: a cluster at work.
 func (o options) pour(ctx context.Context, bed *testbed.Bed) error {
