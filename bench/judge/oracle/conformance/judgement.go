@@ -26,7 +26,7 @@ func (t *tracker) judgement(ctx context.Context, r *pb.RecordJudgement) error {
 	t.out.Judgements++
 	c := comparison{round: t.out.Terms, decision: d, verdict: v, preemption: &oracle.Preemption{}}
 	c.decision.Nominated, c.decision.Victims = "", nil // its message has nothing of preemption
-	if v.Nominated { // no other node is looked at, and ours has its score among all
+	if v.Nominated {                                   // no other node is looked at, and ours has its score among all
 		differs(&c, d.Node, "nominated node", v.Feasible[d.Node] != nil, true)
 		t.out.Differences = append(t.out.Differences, c.found...)
 		return nil
@@ -37,7 +37,8 @@ func (t *tracker) judgement(ctx context.Context, r *pb.RecordJudgement) error {
 			return err
 		}
 		c.decision = d
-		if x := c.preemption.Candidates[d.Nominated]; x != nil && slices.Equal(slices.Sorted(slices.Values(d.Victims)), slices.Sorted(slices.Values(x.Victims))) {
+		if x := c.preemption.Candidates[d.Nominated]; x != nil && slices.Equal(slices.Sorted(slices.Values(d.Victims)),
+			slices.Sorted(slices.Values(x.Victims))) {
 			c.decision.Victims = x.Victims // pods that began in the same second may be in any order
 		}
 		c.postFilter()
