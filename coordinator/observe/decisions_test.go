@@ -1,9 +1,11 @@
 package observe
 
 import (
+	stdcmp "cmp"
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +206,41 @@ func TestDecisionsAreFollowed(t *testing.T) {
 			t.Errorf("%q: got %v", bad, err)
 		}
 	}
+}
+
+// Whatever a client sends as a token, it gets an answer or is refused, and nothing is looked at twice.
+func FuzzDecisionTokens(f *testing.F) {
+	f.Add("", "")
+	f.Add(strconv.FormatInt(termBegan.UnixNano(), 36)+".2", strconv.FormatInt(termBegan.UnixNano(), 36)+".-1")
+	f.Add("x.-zzzzzzzzzzzz", "x.7fffffff")
+	f.Fuzz(func(t *testing.T, after, token string) {
+		h := NewHistory(nil)
+		h.Recall(earlierLeaders(3))
+		for seq := 1; seq <= 3; seq++ {
+			remember(h, seq, nil)
+		}
+		x, err := NewDecisions(&pb.ListDecisionsRequest{After: after, ContinueToken: token}, h, termBegan)
+		if err != nil {
+			if code := status.Code(err); code != codes.InvalidArgument && code != codes.Aborted {
+				t.Errorf("got %v", err)
+			}
+			return
+		}
+		for !x.Read().Step() {
+		}
+		got := seqs(x.Page().Decisions)
+		if len(got) > 6 || !slices.IsSortedFunc(got, func(a, b int) int { return -stdcmp.Compare(orderOf(a), orderOf(b)) }) {
+			t.Errorf("got %v, want each of six at the most once, newest first", got)
+		}
+	})
+}
+
+// orderOf orders what seqs gives, the newest as the largest.
+func orderOf(seq int) int {
+	if seq < 0 {
+		return -seq - 1000
+	}
+	return seq
 }
 
 // A step looks at so many decisions and no more, and a page takes no more than a message has.

@@ -362,7 +362,7 @@ func (h *History) Past(uid types.UID) []*pb.PastDecision {
 
 // rememberedBytes is about what a decision takes.
 func rememberedBytes(r *pb.PastDecision) int {
-	const fixed, node, plugin, victim, review, refusal, preempted = 600, 120, 100, 16, 150, 120, 100
+	const fixed, node, plugin, victim, review, refusal, preempted = 670, 120, 100, 16, 150, 120, 100
 	d := r.Decision
 	n := fixed + len(r.Kind) + len(r.Workload)
 	n += len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(d.Nominated) + len(r.TraceId)

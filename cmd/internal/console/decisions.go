@@ -105,7 +105,7 @@ func showDecisions(v *visit) (any, error) {
 		Decisions: table{
 			Caption: "Decisions, the newest first", Empty: "No such decision is remembered.",
 			Columns: []column{
-				{Name: "Time"}, {Name: "Pod"}, {Name: "Outcome"}, {Name: "Feasible", Number: true, Help: "nodes, of all"},
+				{Name: "Time", Number: true}, {Name: "Pod"}, {Name: "Outcome"}, {Name: "Feasible", Number: true, Help: "nodes, of all"},
 				{Name: "Attempt", Number: true}, {Name: "Took", Number: true, Help: "from when the attempt began"},
 				{Name: "Waited", Number: true, Help: "from when the pod arrived, or its attempt before failed"}, {Name: "Workload"},
 			},
@@ -119,7 +119,7 @@ func showDecisions(v *visit) (any, error) {
 	for _, p := range r.GetDecisions() {
 		d := p.GetDecision()
 		out.Decisions.Rows = append(out.Decisions.Rows, []cell{
-			words(v.clock(p.GetTime().AsTime())), head(d.GetPod()).to(podLink(d.GetPod())), outcome(p), number(feasible(d)),
+			number(v.clock(p.GetTime().AsTime())), head(d.GetPod()).to(podLink(d.GetPod())), outcome(p), number(feasible(d)),
 			number(count(p.GetAttempt())), number(took(p.GetTook())), number(took(p.GetWaited())), workloadCell(p),
 		})
 	}

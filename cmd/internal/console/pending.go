@@ -14,10 +14,11 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// podsOfGroup is how many pods of each group the page of pending pods names, fixesShown how many remedies it tells, and causesOfPod how
-// many causes of one pod are told as one.
 const (
-	podsOfGroup = 10
+	// podsOfGroup is how many pods of each group the page of pending pods names, and workloadsShown how many workloads it has in all.
+	podsOfGroup    = 10
+	workloadsShown = 300
+	// fixesShown is how many remedies it tells, and causesOfPod how many causes of one pod are told as one.
 	fixesShown  = 3
 	causesOfPod = 3
 )
@@ -49,14 +50,17 @@ type causeShown struct {
 	ID, Cause, Help, Pods, Oldest string
 	Open                          bool
 	Workloads                     []workloadShown
-	pods                          uint64
-	oldest                        time.Time
+	// LeftOut says which of them are not shown; empty: all are.
+	LeftOut string
+	pods    uint64
+	oldest  time.Time
 }
 
 // workloadShown is the pods of a workload that wait for one cause.
 type workloadShown struct {
 	ID, Name, Link, Pods, Oldest, Queues, Detail string
-	Named                                        table
+	// Named are its oldest pods; without columns it is one pod, by itself.
+	Named table
 }
 
 func showPending(v *visit) (any, error) {
@@ -147,8 +151,13 @@ func (v *visit) causes(r *pb.ListPendingResponse) []causeShown {
 		c.Workloads = append(c.Workloads, v.pendingWorkload(g, c.ID, detail))
 	}
 	slices.SortStableFunc(list, func(a, b *causeShown) int { return cmp.Compare(b.pods, a.pods) })
-	out := make([]causeShown, 0, len(list))
+	out, left := make([]causeShown, 0, len(list)), workloadsShown
 	for i, c := range list {
+		if len(c.Workloads) > left {
+			c.LeftOut = plural(len(c.Workloads)-left, "workload") + " more not shown: choose a namespace or labels."
+			c.Workloads = c.Workloads[:left]
+		}
+		left -= len(c.Workloads)
 		c.Pods, c.Oldest, c.Open = plural(c.pods, "pod"), v.age(c.oldest), i == 0
 		out = append(out, *c)
 	}
@@ -175,15 +184,17 @@ func causeTexts(list []*pb.Cause) (cause, help, detail string) {
 func (v *visit) pendingWorkload(g *pb.PendingGroup, cause, detail string) workloadShown {
 	w := workloadShown{
 		Name: "several workloads", Pods: plural(g.GetPods(), "pod"), Oldest: v.age(g.GetOldest().AsTime()), Queues: queuesText(g.GetQueues()),
-		Detail: detail, Named: v.namedPods(g),
+		Detail: detail,
 	}
 	switch g.GetKind() {
 	case "":
+		w.Named = v.namedPods(g)
 	case "Pod":
 		w.Name, w.Link = "Pod "+g.GetNamespace()+"/"+g.GetName(), link("pod", "namespace", g.GetNamespace(), "name", g.GetName())
 	default:
 		w.Name = fmt.Sprintf("%s %s/%s", g.GetKind(), g.GetNamespace(), g.GetName())
 		w.Link = link("workload", "kind", g.GetKind(), "namespace", g.GetNamespace(), "name", g.GetName())
+		w.Named = v.namedPods(g)
 	}
 	w.ID = cause + "w" + idOf(w.Name+g.GetExample())
 	return w

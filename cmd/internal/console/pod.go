@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -43,7 +44,9 @@ type podShown struct {
 	Spans    []*spanShown
 	TraceID  string
 	NoTrace  string
-	Source   table
+	// Traces has the command line and the download of its traces.
+	Traces table
+	Source table
 }
 
 func showPod(v *visit) (any, error) {
@@ -99,6 +102,7 @@ func showPod(v *visit) (any, error) {
 		out.Past = scoreTable(fmt.Sprintf("Best nodes when decision %d was made, at %s", past[0].GetDecision().GetSeq(),
 			v.clock(past[0].GetTime().AsTime())), past[0].GetTop())
 	}
+	out.Traces = table{Command: v.command("trace", pod), Download: download("ListTraces", "namespace", namespace, "name", name)}
 	if list := traces.GetTraces(); len(list) > 0 {
 		out.TraceID, out.Spans = list[0].GetId(), spanTree(list[0].GetSpans())
 	} else {
@@ -163,17 +167,19 @@ func (v *visit) podFacts(e *pb.ExplainResponse) []fact {
 	return out
 }
 
-// life is a pod's attempts on a line. Its width is lifeWidth.
+// life is a pod's attempts on a line of lifeWidth, one step apart, with the time between two.
 type life struct {
 	Sentence string
 	Events   []lifeEvent
 	Table    table
 }
 
-// lifeEvent is a point of the line; X is where.
+// lifeEvent is a point of the line; X is where, and Since how long it is after the one before, with its middle at SinceX.
 type lifeEvent struct {
 	At     time.Time
 	X      int
+	Since  string
+	SinceX int
 	Number int
 	State  string
 	what   cell
@@ -197,26 +203,28 @@ func (v *visit) life(e *pb.ExplainResponse) life {
 	}
 	add(e.GetArrival().GetTime(), words("put on node "+e.GetNode()).marked("good"), "")
 	add(e.GetGone(), words("gone").marked("warn"), "")
-	add(e.GetWaits().GetBackoffUntil(), words("its backoff ends"), "")
-	add(e.GetWaits().GetTriedAnyway(), words("it is tried, whatever happens until then"), "")
+	add(e.GetWaits().GetBackoffUntil(), words("to come: its backoff ends"), "")
+	add(e.GetWaits().GetTriedAnyway(), words("to come: it is tried, whatever happens until then"), "")
 	slices.SortStableFunc(list, func(a, b lifeEvent) int { return a.At.Compare(b.At) })
 	out := life{Events: list, Table: table{
 		Caption: "Attempts and what became of them", Empty: "Nothing is remembered of it.",
-		Columns: []column{{Name: "No.", Number: true}, {Name: "Time"}, {Name: "What"}, {Name: "Trace"}},
+		Columns: []column{{Name: "No.", Number: true}, {Name: "Time", Number: true}, {Name: "What"}, {Name: "Trace"}},
 	}}
 	if len(list) == 0 {
 		return out
 	}
-	first, last := list[0].At, list[len(list)-1].At
+	step := (lifeWidth - 2*lifeMargin) / max(len(list)-1, 1)
 	for i := range list {
 		x := &list[i]
-		x.Number, x.X = i+1, lifeMargin
-		if whole := last.Sub(first); whole > 0 {
-			x.X += int(float64(lifeWidth-2*lifeMargin) * float64(x.At.Sub(first)) / float64(whole))
+		x.Number, x.X = i+1, lifeMargin+i*step
+		if i > 0 {
+			x.Since, x.SinceX = took(durationpb.New(x.At.Sub(list[i-1].At))), x.X-step/2
 		}
-		out.Table.Rows = append(out.Table.Rows, []cell{number(fmt.Sprint(x.Number)), words(v.clock(x.At)), x.what, words(cmp.Or(x.trace, "–"))})
+		moment := v.clock(x.At) + x.At.Format(".000")
+		out.Table.Rows = append(out.Table.Rows, []cell{number(fmt.Sprint(x.Number)), number(moment), x.what, words(cmp.Or(x.trace, "–"))})
 	}
-	out.Sentence = fmt.Sprintf("%s between %s and %s, as listed below.", plural(len(list), "event"), v.clock(first), v.clock(last))
+	out.Sentence = fmt.Sprintf("%s between %s and %s, as listed below.", plural(len(list), "event"), v.clock(list[0].At),
+		v.clock(list[len(list)-1].At))
 	return out
 }
 

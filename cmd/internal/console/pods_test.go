@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -121,6 +122,23 @@ func TestThePendingPageAnswersFirst(t *testing.T) {
 	wantInOrder(t, text(t, newConsole(t, &scheduler{}), "pending"), "No such pod is pending.")
 }
 
+// However many workloads wait, the page has so many of them.
+func TestThePendingPageIsBounded(t *testing.T) {
+	all := &pb.ListPendingResponse{}
+	for i := range workloadsShown + 50 {
+		all.Groups = append(all.Groups, &pb.PendingGroup{
+			Kind: "Pod", Namespace: "shop", Name: fmt.Sprint("p", i), Example: fmt.Sprint("shop/p", i), Pods: 1, Oldest: at(0),
+			Causes: []*pb.Cause{{Cause: fmt.Sprint("cause ", i%2)}},
+		})
+		all.Pods++
+	}
+	page := text(t, newConsole(t, &scheduler{pending: all}), "pending")
+	if got := strings.Count(page, "Pod shop/p"); got != workloadsShown {
+		t.Errorf("got %d workloads, want %d", got, workloadsShown)
+	}
+	wantInOrder(t, page, "175 pods cause 0", "175 pods cause 1", "50 workloads more not shown")
+}
+
 func TestTheDecisionsPageAsksByItsFilters(t *testing.T) {
 	s := &scheduler{decisions: &pb.ListDecisionsResponse{ContinueToken: "next", Decisions: []*pb.PastDecision{
 		{
@@ -192,13 +210,13 @@ func TestThePodPageTellsAll(t *testing.T) {
 	}}}}}
 	page := text(t, newConsole(t, s), "pod?namespace=shop&name=web-1&a=n1&b=n2")
 	wantInOrder(t, page, "Pod shop/web-1 waits: cpu: full. Would help: more nodes.", "explain pod shop/web-1 --top 20",
-		"1 11:58:40 came", "2 11:58:50 attempt 1: nowhere 0/2 nodes; decided by before, which led before", "3 11:59:20 attempt 2: nowhere 0/3 nodes 0af7",
-		"4 12:00:10 its backoff ends", "NodeResourcesFit waits for one of: Node Add", "It is not tried before 12:00:10",
+		"1 11:58:40.000 came", "2 11:58:50.000 attempt 1: nowhere 0/2 nodes; decided by before, which led before", "3 11:59:20.000 attempt 2: nowhere 0/3 nodes 0af7",
+		"4 12:00:10.000 to come: its backoff ends", "NodeResourcesFit waits for one of: Node Add", "It is not tried before 12:00:10",
 		"NodeResourcesFit × 1 ImageLocality × 2 n1 100 passes 80 10 n2 70 passes 30 20 n3 refused refuses cpu: short by 500m – –",
 		"Best nodes when decision 9 was made", "n1 scores 100, n2 scores 70: +30. Of that, NodeResourcesFit +50, ImageLocality -20.",
 		"zone, maxSkew 1, DoNotSchedule", "a 0 b 1 full 1 domain 2 full",
 		"The fewest pods of a domain are 0, so no domain may have more than 1: 2 of 3 domains can not take one more.", "shop/few 1 3 2",
-		"schedule 1.00 s", "fan-out")
+		"schedule 1.00 s", "fan-out", "shardsched trace shop/web-1 --address h:1")
 	if got := s.explained.GetNodeNames(); len(got) != 2 || s.explained.GetTop() != nodesOfPod {
 		t.Errorf("asked %v", s.explained)
 	}
@@ -209,7 +227,7 @@ func TestThePodPageTellsAll(t *testing.T) {
 
 	gone := &pb.ExplainResponse{Gone: at(90), Note: "preempted by pod shop/vip", History: podExplained().History}
 	page = text(t, newConsole(t, &scheduler{explanation: gone}), "pod?namespace=shop&name=web-1")
-	wantInOrder(t, page, "Pod shop/web-1 is gone.", "preempted by pod shop/vip", "attempt 2", "4 11:59:50 gone", "No trace of it is kept.")
+	wantInOrder(t, page, "Pod shop/web-1 is gone.", "preempted by pod shop/vip", "attempt 2", "4 11:59:50.000 gone", "No trace of it is kept.")
 	wantInOrder(t, text(t, newConsole(t, s), "pod"), "Which pod?")
 	if w := ask(newConsole(t, &scheduler{err: status.Error(codes.NotFound, "pod a/b is not known")}), "GET", Path+"pod?name=b"); w.Code != http.StatusNotFound {
 		t.Errorf("a pod that is not known: got %d", w.Code)

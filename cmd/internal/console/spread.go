@@ -66,11 +66,16 @@ func spreadOf(c *pb.SpreadConstraint) spreadShown {
 		out.Limit = barsFrom + width(limit)
 	}
 	switch {
+	case len(out.Bars) == 0 && hard:
+		out.Sentence = "There is no domain: no node that counts has the label."
 	case len(out.Bars) == 0:
 		out.Sentence = "What it counts is not told: each node is a domain, and none is refused."
 	case hard:
 		const text = "The fewest pods of a domain are %d, so no domain may have more than %d: %d of %s can not take one more."
 		out.Sentence = fmt.Sprintf(text, least, limit, full, plural(c.GetDomainsTotal(), "domain"))
+		if c.GetDomainsTotal() < c.GetMinDomains() {
+			out.Sentence = fmt.Sprintf("There are fewer than minDomains (%d), so it counts as if one were empty. ", c.GetMinDomains()) + out.Sentence
+		}
 	default:
 		out.Sentence = fmt.Sprintf("The fewest pods of %s are %d; domains with fewer are preferred.",
 			plural(c.GetDomainsTotal(), "domain"), c.GetLeast())
