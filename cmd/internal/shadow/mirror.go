@@ -55,7 +55,7 @@ type limits struct {
 
 func (l *limits) setDefaults() {
 	l.hold, l.behind = cmp.Or(l.hold, 2*time.Second), cmp.Or(l.behind, 10*time.Second)
-	l.held, l.back, l.states = cmp.Or(l.held, 1<<17), cmp.Or(l.back, 1<<13), cmp.Or(l.states, 32)
+	l.held, l.back, l.states = cmp.Or(l.held, 1<<17), cmp.Or(l.back, 1<<13), cmp.Or(l.states, 96)
 	l.past, l.again, l.rest = cmp.Or(l.past, 30*time.Second), cmp.Or(l.again, 20*time.Second), cmp.Or(l.rest, 2*time.Minute)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator"
@@ -258,6 +259,29 @@ func TestDecisionsAreJudgedBeforeWhatCameAfter(t *testing.T) {
 	x.after(2)
 	if a = x.want("same 2, lower 1"); a.Disagreements[0].Ours != "c" {
 		t.Errorf("got %+v, want a with room for the pod, and c before it", a.Disagreements[0])
+	}
+}
+
+// A pod that waits out its backoff is decided after pods that came later, and may be bound before them.
+func TestDecisionsAreJudgedWithWhatIsBoundLater(t *testing.T) {
+	x := newRig(t, nodes(build.Node("a").CPU("4").Memory("8Gi"), build.Node("b").CPU("3").Memory("8Gi")))
+	full := build.Pod("full").CPU("4").Memory("1Gi").Priority(100).Obj()
+	gone := x.binds(x.comes(full), "a")
+	x.after(2)
+	tried := x.refuses(x.comes(build.Pod("first").CPU("4").Memory("1Gi").Obj()), "nobody has room", "")
+	first := tried.DeepCopy()
+	first.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("2")
+	x.happens(objects.Deleted, gone)
+	x.happens(objects.Modified, first)
+	x.after(2)
+	x.after(31) // too long ago to look back at
+	second := x.comes(build.Pod("second").CPU("2").Memory("1Gi").Obj())
+	x.binds(first, "b") // with second on a
+	x.after(0.5)
+	x.binds(second, "a")
+	x.after(2)
+	if a := x.want("same 3, neither 1"); len(a.States) != 1 || a.States[0] != (Count{withLater, 1}) {
+		t.Errorf("got %v, want one pod that agrees %s", a.States, withLater)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 const (
 	queueOrder   = "in the order of their queue"
 	beforeOthers = "before other changes that came while it was bound"
+	withLater    = "with pods that were bound after it"
 	beforeAll    = "before binds and changes that came while it was bound"
 )
 
@@ -107,8 +108,41 @@ func (m *Mirror) otherStates(ctx context.Context, known *pendingPod, node string
 		return j, beforeOthers, err
 	}
 	t.restore()
+	if j, err := t.forward(); j != nil || err != nil {
+		return j, withLater, err
+	}
+	t.restore()
 	j, err := t.back(true)
 	return j, beforeAll, err
+}
+
+// forward has the pods bound that are bound next, one after the other: a pod that waits out its backoff is decided after pods that came
+// later, and may be bound before them.
+func (t *trip) forward() (*coordinator.Judgement, error) {
+	if !t.known.refused {
+		return nil, nil // it had no backoff
+	}
+	var list []*v1.Pod
+	t.m.ahead(func(e *objects.Event) bool {
+		if e.Kind == objects.KindPod && e.Type != objects.Deleted && isBound(e.Pod) && e.Pod.UID != t.known.obj.UID {
+			list = append(list, e.Pod)
+		}
+		return true
+	})
+	taken := map[types.UID]bool{}
+	for _, p := range list {
+		other := t.m.pending[p.UID]
+		if other == nil || taken[p.UID] {
+			continue
+		}
+		taken[p.UID] = true
+		t.ahead, t.to = append(t.ahead, other), append(t.to, p)
+		t.deliver(objects.Modified, p)
+		if j, err := t.judge(); j != nil || err != nil || t.left <= 0 {
+			return j, err
+		}
+	}
+	return nil, nil
 }
 
 // lag is for how long the oldest event has been held back.
@@ -213,12 +247,12 @@ func (t *trip) back(binds bool) (*coordinator.Judgement, error) {
 		if n++; n < next {
 			continue
 		}
-		next = n + max(1, n/2)
+		next = n + max(1, n/8)
 		if j, err := t.judge(); j != nil || err != nil {
 			return j, err
 		}
 	}
-	if n == 0 || next == n+max(1, n/2) && n < 4 {
+	if n == 0 || next == n+max(1, n/8) && n < 4 {
 		return nil, nil
 	}
 	return t.judge()
