@@ -71,7 +71,7 @@ func (r *rig) crawl(s *server) {
 	}
 }
 
-func keys(m map[string]int) (list []string) {
+func keys[V any](m map[string]V) (list []string) {
 	for k := range m {
 		list = append(list, k)
 	}

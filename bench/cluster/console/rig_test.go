@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/internal/browser"
 	"github.com/shardsched/shardsched/bench/internal/submit"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // wholeTest bounds a test.
@@ -212,3 +213,22 @@ func freeAddress(t *testing.T) string {
 }
 
 func escape(s string) string { return url.QueryEscape(s) }
+
+// bound waits until a pod has a node.
+func (r *rig) bound(s *server, namespace, name string) {
+	r.t.Helper()
+	client := submit.New(s.address)
+	defer client.Close()
+	for {
+		var node string
+		r.must(client.Do(r.ctx, func(ctx context.Context, c pb.SchedulerServiceClient) error {
+			answer, err := c.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name})
+			node = answer.GetNode()
+			return err
+		}))
+		if node != "" {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

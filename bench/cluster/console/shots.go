@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/shardsched/shardsched/bench/internal/browser"
@@ -17,22 +18,21 @@ type shot struct {
 	name string
 	// at is the address below the console's first page.
 	at string
+	// follow are the links to follow from there, as CSS selectors.
+	follow []string
 	// ready is true once the page shows what is to be seen; empty: as soon as it is loaded.
 	ready string
-	// do is done on the page before.
-	do   func(*browser.Page) error
-	dark bool
+	dark  bool
 	// height of the picture; 0: 800.
 	height int64
 }
 
 var shots = []shot{
 	{name: "overview", at: ""},
-	{name: "overview-dark", at: "", dark: true},
-	{name: "cluster", at: "cluster?group=topology.kubernetes.io/zone&group=example.com/rack"},
-	{name: "cluster-dark", at: "cluster", dark: true},
-	{name: "node", at: "node?name=gpu-a-0190", height: 900},
-	{name: "workers", at: "workers"},
+	{name: "pending", at: "pending"},
+	{name: "pod", at: "pending", follow: []string{`a[href^="workload?"]`, `a[href^="pod?"]`}, height: 1000},
+	{name: "preemptions", at: "preemptions", dark: true},
+	{name: "plugins", at: "plugins"},
 }
 
 // maxBytes is what a picture of the documents may have.
@@ -73,8 +73,12 @@ func (x *shot) take(b *browser.Browser, console, file string) error {
 	if err := p.Go(console + x.at); err != nil {
 		return err
 	}
-	if x.do != nil {
-		if err := x.do(p); err != nil {
+	for _, link := range x.follow {
+		to, err := browser.Eval[string](p, "document.querySelector('main').querySelector("+strconv.Quote(link)+").href")
+		if err != nil {
+			return err
+		}
+		if err := p.Go(to); err != nil {
 			return err
 		}
 	}

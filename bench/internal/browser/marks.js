@@ -5,7 +5,10 @@
     e.tabIndex >= 0 && !e.disabled && e.type !== "hidden" && chosen(e) && !e.closest("[inert]") &&
     e.checkVisibility({ visibilityProperty: true }) && e.getClientRects().length > 0);
   all.forEach((e, i) => e.focusNumber = i);
-  document.activeElement?.blur();
+  // Tab begins at the page's start again.
+  document.body.tabIndex = -1;
+  document.body.focus();
+  document.body.removeAttribute("tabindex");
   getSelection().removeAllRanges();
   scrollTo(0, 0);
   return all.map(e => "<" + e.localName + (e.id ? "#" + e.id : "") + "> " +
