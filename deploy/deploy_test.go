@@ -420,12 +420,18 @@ func TestAShadowListsAndWatches(t *testing.T) {
 	}
 }
 
-// TestReadersMayReadTheClientAPI holds the role to the service's name, and to reads.
+// TestReadersMayReadTheClientAPI holds the roles of who looks to the service's name and the console's paths, and to reads.
 func TestReadersMayReadTheClientAPI(t *testing.T) {
-	roles := read(t, "kustomize/kubernetes").roles
-	want := []rbacv1.PolicyRule{{NonResourceURLs: []string{"/" + pb.SchedulerService_ServiceDesc.ServiceName + "/*"}, Verbs: []string{"get"}}}
-	if len(roles) != 1 || !reflect.DeepEqual(roles[0].Rules, want) {
-		t.Errorf("want one role, of %v, got %v", want, roles)
+	got := map[string][]rbacv1.PolicyRule{}
+	for _, role := range read(t, "kustomize/kubernetes").roles {
+		got[role.Name] = role.Rules
+	}
+	want := map[string][]rbacv1.PolicyRule{
+		"shardsched-reader":         {{NonResourceURLs: []string{"/" + pb.SchedulerService_ServiceDesc.ServiceName + "/*"}, Verbs: []string{"get"}}},
+		"shardsched-console-viewer": {{NonResourceURLs: []string{"/console", "/console/*"}, Verbs: []string{"get"}}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got the roles %v, want %v", got, want)
 	}
 }
 
