@@ -69,7 +69,8 @@ it; with --simulate once all pods that wait are decided. Of a flight recorder's 
 	addFileFlags(fs, &o.offline.files, &o.offline.skipInvalid, "a dump, or a flight recorder's files")
 	fs.BoolVar(&o.offline.simulate, "simulate", false, "show the dump of -f once all pods that wait are decided")
 	fs.StringVarP(&o.offline.namespace, "namespace", "n", "default", "namespace of objects of -f that name none")
-	fs.StringVar(&o.offline.configuration.Config, "config", "", "KubeSchedulerConfiguration `FILE` that pods of -f are judged by")
+	fs.StringVar(&o.offline.configuration.Config, "config", "", "KubeSchedulerConfiguration `FILE` that pods of -f are "+
+		"judged by, and changes that are tried")
 	fs.StringVar(&o.listen, "listen", defaultConsole, "loopback `HOST:PORT` to serve on; port 0: a free one")
 	o.connection.addFlags(fs)
 	fs.Lookup("patience").DefValue = consolePatience.String()
@@ -88,7 +89,7 @@ func (o *consoleOptions) validate() error {
 		}
 		return nil
 	}
-	for _, name := range []string{"simulate", "namespace", "config", "skip-invalid"} {
+	for _, name := range []string{"simulate", "namespace", "skip-invalid"} {
 		if fs.Changed(name) {
 			return usagef("--%s is about the files of -f: give some", name)
 		}
@@ -110,8 +111,18 @@ func (o *consoleOptions) run(ctx context.Context, s Streams) error {
 		return err
 	}
 	defer conn.close()
+	var args []string
+	if name := o.offline.configuration.Config; name != "" {
+		args = append(args, "--config="+name)
+	}
+	what := newSimulator(copyOfStore(conn, o.connection.copyOfCluster(s)), args...)
 	return serveConsole(ctx, s, o.listen, console.Config{
 		Conn: conn, Version: Version(), Command: s.program(), Flags: strings.Join(o.connection.given(), " "),
+		WhatIf: &console.WhatIf{
+			Answer: what.answer, Command: append([]string{"simulate", "-f", "cluster.json"}, args...),
+			Copy: "The copy is read when the question comes, with the rights of this console: by --kubeconfig from the API server, or from a " +
+				"coordinator that keeps the objects. The profiles of --config decide on it, else the default one.",
+		},
 	})
 }
 

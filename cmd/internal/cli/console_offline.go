@@ -44,6 +44,8 @@ type offline struct {
 	plugins       framework.Registry
 	// open serves a handler until ctx ends.
 	open func(ctx context.Context, h http.Handler) error
+	// childEnv is the environment of simulations, beside what bounds them.
+	childEnv []string
 }
 
 // run serves the console of the files until ctx ends.
@@ -142,9 +144,29 @@ func (o *offline) showDump(ctx context.Context, s Streams, c *config.Config) err
 	}
 	if err == nil {
 		fmt.Fprintf(s.Err, "%s, %s\n", numbered(len(in.Nodes), "node"), say)
-		err = o.serve(ctx, console.Config{Conn: w.conn, Version: Version(), Source: source, Command: s.program(), Flags: ""}, nil)
+		err = o.serve(ctx, console.Config{Conn: w.conn, Version: Version(), Source: source, Command: s.program(), WhatIf: o.whatIf()}, nil)
 	}
 	return errors.Join(err, w.end())
+}
+
+// whatIf tries changes on the files, as they are.
+func (o *offline) whatIf() *console.WhatIf {
+	args := []string{"--namespace=" + o.namespace}
+	for _, name := range o.files {
+		if name == "-" {
+			return &console.WhatIf{Missing: "The dump came by standard input, which can be read once: give a file to try changes on."}
+		}
+		args = append(args, "--filename="+name)
+	}
+	if o.skipInvalid {
+		args = append(args, "--skip-invalid")
+	}
+	if name := o.configuration.Config; name != "" {
+		args = append(args, "--config="+name)
+	}
+	m := newSimulator(nil, args...)
+	m.env = o.childEnv
+	return &console.WhatIf{Answer: m.answer, Command: append([]string{"simulate"}, args...), Copy: "The copy is made of the dump's files."}
 }
 
 // asItIs makes one of what is there and what is asked for besides: manifests that stand for no pod of the cluster are pods that wait.
@@ -218,6 +240,7 @@ func (o *offline) showRecord(ctx context.Context, s Streams, c *config.Config) e
 	source := "record " + strings.Join(o.files, ", ")
 	p := newPlayer(ctx, tape, source, func(nodes int) (coordinator.SchedulerConfig, error) { return o.scheduler(c, nodes) })
 	cfg := console.Config{Conn: p.at(to), Version: Version(), Source: source, Command: s.program(),
+		WhatIf:   &console.WhatIf{Missing: "Changes are not tried on a record: take a dump of the cluster, by shardsched snapshot, and show that."},
 		Timeline: &console.Timeline{From: from, To: to, At: to, Problems: tape.Problems()}}
 	err = o.serve(ctx, cfg, func(c *console.Console) http.Handler { return newMoments(c, cfg.Timeline, p.at) })
 	return errors.Join(err, p.close())

@@ -32,6 +32,8 @@ type Config struct {
 	Source string
 	// Timeline is that of a record, which is shown as of one of its moments; nil: there is none.
 	Timeline *Timeline
+	// WhatIf answers what changes come to; nil: nobody does.
+	WhatIf *WhatIf
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 }
@@ -131,6 +133,11 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *page) {
 	content, err := p.show(v)
 	if err != nil {
 		c.tell(w, r, troubleOf(status.Convert(err), p))
+		return
+	}
+	if f, is := content.(file); is {
+		w.Header().Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
+		reply(w, r, http.StatusOK, f.kind, f.content)
 		return
 	}
 	c.render(w, r, http.StatusOK, p, content)

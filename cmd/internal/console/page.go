@@ -32,8 +32,14 @@ type page struct {
 	scripts, styles []string
 	// maxBody is the size of the body that a POST may have, in bytes; 0: the page is only read.
 	maxBody int64
-	// show asks what the template is given. An error that is a gRPC status is told as what it is.
+	// show asks what the template is given, or answers with a file. An error that is a gRPC status is told as what it is.
 	show func(*visit) (any, error)
+}
+
+// file is an answer that is no page.
+type file struct {
+	name, kind string
+	content    []byte
 }
 
 // visit is one request for a page.

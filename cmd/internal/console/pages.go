@@ -14,5 +14,6 @@ func pages() []page {
 		workersPage(),
 		pluginsPage(),
 		configurationPage(),
+		whatIfPage(),
 	}
 }

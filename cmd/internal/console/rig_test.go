@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -144,7 +145,8 @@ func newConsole(t testing.TB, s *scheduler) *Console {
 	t.Helper()
 	c, err := New(Config{
 		Conn: (&serving.Guard{}).Within(&pb.SchedulerService_ServiceDesc, s, 4<<20), Version: "v9", Flags: "--address h:1",
-		Now: func() time.Time { return noon },
+		Now:    func() time.Time { return noon },
+		WhatIf: &WhatIf{Answer: func(context.Context, *Question) ([]byte, string, error) { return nil, "", errors.New("asked") }, Copy: hostile},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -263,6 +263,9 @@ func whys(reasons []Reason) string {
 	return strings.Join(parts, "; ")
 }
 
+// Lines are what there is to say of a drain.
+func (d *Drain) Lines() []string { return d.lines() }
+
 func (d *Drain) lines() (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if len(d.Left) == 0 {
