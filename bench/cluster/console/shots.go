@@ -29,6 +29,7 @@ type shot struct {
 
 var shots = []shot{
 	{name: "overview", at: ""},
+	{name: "cluster", at: "cluster"},
 	{name: "pending", at: "pending"},
 	{name: "pod", at: "pending", follow: []string{`a[href^="workload?"]`, `a[href^="pod?"]`}, height: 1000},
 	{name: "preemptions", at: "preemptions", dark: true},
