@@ -240,7 +240,7 @@ func (o *offline) showRecord(ctx context.Context, s Streams, c *config.Config) e
 	source := "record " + strings.Join(o.files, ", ")
 	p := newPlayer(ctx, tape, source, func(nodes int) (coordinator.SchedulerConfig, error) { return o.scheduler(c, nodes) })
 	cfg := console.Config{Conn: p.at(to), Version: Version(), Source: source, Command: s.program(),
-		WhatIf:   &console.WhatIf{Missing: "Changes are not tried on a record: take a dump of the cluster, by shardsched snapshot, and show that."},
+		WhatIf:   &console.WhatIf{Missing: "Changes are not tried on a record: take a dump of the cluster, by shardsched snapshot."},
 		Timeline: &console.Timeline{From: from, To: to, At: to, Problems: tape.Problems()}}
 	err = o.serve(ctx, cfg, func(c *console.Console) http.Handler { return newMoments(c, cfg.Timeline, p.at) })
 	return errors.Join(err, p.close())

@@ -131,7 +131,7 @@ func (m *simulator) run(ctx context.Context, q *console.Question) (report []byte
 	case errors.As(ended, &exit) && exit.ExitCode() == exitFailed:
 		return nil, "", status.Error(codes.InvalidArgument, strings.TrimPrefix(strings.TrimSpace(said), "error: "))
 	}
-	return nil, said, status.Errorf(codes.InvalidArgument, "the simulation has ended without an answer: %v", cmp.Or(ended, io.ErrUnexpectedEOF))
+	return nil, said, status.Errorf(codes.InvalidArgument, "the simulation ended without an answer: %v", cmp.Or(ended, io.ErrUnexpectedEOF))
 }
 
 // bounded keeps what is written to it, up to a number of bytes.

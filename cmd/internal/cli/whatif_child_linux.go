@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runLow runs a child at the lowest priority, with so many bytes of memory: it ends where it takes more, where this process does, and before
-// others where the machine runs out of memory.
+// runLow runs a child at the lowest priority, with so many bytes of memory: it ends where it takes more, where this process does, and
+// before others where the machine runs out of memory.
 func runLow(child *exec.Cmd, memory uint64) error {
 	ended := make(chan error, 1)
 	go func() {

@@ -287,7 +287,9 @@ func answerOf(r *whatif.Report) *whatIfAnswer {
 		if r.Change[i].Pending.After > 0 {
 			pends = pends.marked("bad")
 		}
-		a.Table.Rows = append(a.Table.Rows, []cell{head(row[0]), words(row[1]), number(arrow(row[2])), number(arrow(row[3])), pends, words(row[5])})
+		a.Table.Rows = append(a.Table.Rows, []cell{
+			head(row[0]), words(row[1]), number(arrow(row[2])), number(arrow(row[3])), pends, words(row[5]),
+		})
 	}
 	a.Pending = table{Caption: "What pends, and why", Empty: "Nothing of it pends.",
 		Columns: []column{{Name: "Workload"}, {Name: "Pods", Number: true}, {Name: "Why"}, {Name: "What would help"}}}
