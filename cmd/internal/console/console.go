@@ -55,10 +55,12 @@ func New(cfg Config) (*Console, error) {
 		cfg.Command = "shardsched"
 	}
 	conn := newShared(cfg.Conn)
-	c := &Console{config: cfg, client: pb.NewSchedulerServiceClient(conn), gateway: newGateway(conn), pages: pages(), now: cfg.Now}
-	if c.now == nil {
-		c.now = time.Now
+	c := &Console{config: cfg, client: pb.NewSchedulerServiceClient(conn), gateway: newGateway(conn), pages: pages()}
+	now := cfg.Now
+	if now == nil {
+		now = time.Now
 	}
+	c.now = func() time.Time { return now().UTC() }
 	var err error
 	if c.assets, err = readAssets(); err != nil {
 		return nil, fmt.Errorf("console: %w", err)

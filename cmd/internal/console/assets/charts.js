@@ -4,6 +4,8 @@
   const drawn = new WeakMap();
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  const clock = (t) => t == null ? "–" : new Date(t * 1000).toISOString().slice(11, 19); // UTC, as in tables
+
   function draw(box) {
     const text = box.getAttribute("data-chart");
     const have = drawn.get(box);
@@ -21,8 +23,8 @@
     const plot = new uPlot({
       width: box.clientWidth, height: box.clientHeight - 30, cursor: { drag: { x: false, y: false } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high, 1)] } },
-      axes: [axis, { ...axis, size: 60 }],
-      series: [{}, ...c.series.map((s, i) => ({
+      axes: [{ ...axis, space: 80, values: (_, times) => times.map(clock) }, { ...axis, size: 60 }],
+      series: [{ label: "time", value: (_, t) => clock(t) }, ...c.series.map((s, i) => ({
         label: s.name, stroke: color(`--chart-${i % 2 + 1}`), dash: dashes[i % 3], width: 2, points: { show: false },
         value: (_, v) => v == null ? "–" : `${Math.round(v * 10) / 10} ${s.unit}`,
       }))],

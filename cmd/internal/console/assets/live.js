@@ -9,7 +9,7 @@
   const status = () => document.getElementById("status");
   let lostAt = null, timer = 0, running = false;
 
-  const clock = (at) => at.toTimeString().slice(0, 8);
+  const clock = (at) => `${at.toISOString().slice(11, 19)} UTC`;
 
   function attributes(old, next) {
     for (const a of [...old.attributes]) {
