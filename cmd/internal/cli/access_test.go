@@ -82,7 +82,7 @@ func calls() map[string]protoreflect.MethodDescriptor {
 // TestTheTableOfRolesIsTheCodes holds that every call has an entry, in the code and in the document.
 func TestTheTableOfRolesIsTheCodes(t *testing.T) {
 	may := documented(t)
-	paths := []string{"/console/", "/metrics", "/healthz", "/livez", "/readyz", "/debug/"}
+	paths := []string{"/console/", "/report", "/report.json", "/metrics", "/healthz", "/livez", "/readyz", "/debug/"}
 	all := append(slices.Collect(maps.Keys(calls())), paths...)
 	for _, call := range all {
 		if _, ok := may[call]; !ok || serving.Callers(call) == 0 {

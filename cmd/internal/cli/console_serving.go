@@ -10,9 +10,9 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// console is the handler of the pages on a coordinator of this process, which its client API answers without a listener; nil where
+// consolePages are the console of a coordinator of this process, by its path. Its client API answers it without a listener. None:
 // nobody wants it.
-func (p Process) console(guard *serving.Guard, server *api.Server) (http.Handler, error) {
+func (p Process) consolePages(guard *serving.Guard, server *api.Server) (map[string]http.Handler, error) {
 	if !p.Console {
 		return nil, nil
 	}
@@ -22,18 +22,18 @@ func (p Process) console(guard *serving.Guard, server *api.Server) (http.Handler
 	if err != nil {
 		return nil, err
 	}
-	return c, nil
+	return map[string]http.Handler{console.Path: c}, nil
 }
 
-// page is a listener on which the console is served.
-type page struct {
+// consolePort is a listener on which the console is served.
+type consolePort struct {
 	listener net.Listener // nil: it is not open
 	tls      bool
 }
 
 // consoleAddress is where others reach the console: at the first listener that is not of this machine alone, else at the first.
 // A listener of all addresses is reached by the host that clients are sent to. Empty: there is no listener.
-func consoleAddress(clients string, served ...page) string {
+func consoleAddress(clients string, served ...consolePort) string {
 	var first string
 	for _, p := range served {
 		if p.listener == nil {

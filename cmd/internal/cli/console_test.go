@@ -64,10 +64,11 @@ func TestAConsoleIsServed(t *testing.T) {
 func TestAStandbysConsole(t *testing.T) {
 	server := api.New(api.Config{Self: &pb.LeaderRecord{Id: "a"}})
 	server.SetFollowing(&pb.LeaderRecord{Id: "b", Address: "b:7450", Console: "https://b:10259/console/"})
-	h, err := Process{Console: true}.console(&serving.Guard{}, server)
+	pages, err := Process{Console: true}.consolePages(&serving.Guard{}, server)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := pages["/console/"]
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/console/workers", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `href="https://b:10259/console/"`) {
@@ -78,31 +79,31 @@ func TestAStandbysConsole(t *testing.T) {
 	if w.Code != http.StatusMisdirectedRequest || !strings.Contains(w.Body.String(), `"leader":"b:7450"`) {
 		t.Errorf("API: got %d %s, want 421 and the leader", w.Code, w.Body)
 	}
-	if h, err := (Process{}).console(&serving.Guard{}, server); h != nil || err != nil {
-		t.Errorf("got %v, %v, want no console", h, err)
+	if pages, err := (Process{}).consolePages(&serving.Guard{}, server); len(pages) > 0 || err != nil {
+		t.Errorf("got %v, %v, want no console", pages, err)
 	}
 }
 
 func TestTheConsolesAddress(t *testing.T) {
-	at := func(address string, tls bool) page {
+	at := func(address string, tls bool) consolePort {
 		a, err := net.ResolveTCPAddr("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return page{addressed{a}, tls}
+		return consolePort{addressed{a}, tls}
 	}
 	for _, test := range []struct {
 		clients string
-		served  []page
+		served  []consolePort
 		want    string
 	}{
 		{"h:7450", nil, ""},
-		{"h:7450", []page{{}}, ""},
-		{"h:7450", []page{at("[::]:10259", true)}, "https://h:10259/console/"},
-		{"", []page{at("[::]:10259", true)}, "https://[::]:10259/console/"},
-		{"h:7450", []page{at("127.0.0.1:10259", true), at("0.0.0.0:7451", true)}, "https://h:7451/console/"},
-		{"h:7450", []page{at("10.1.2.3:10259", true), at("127.0.0.1:7451", false)}, "https://10.1.2.3:10259/console/"},
-		{"h:7450", []page{{}, at("127.0.0.1:7451", false)}, "http://127.0.0.1:7451/console/"},
+		{"h:7450", []consolePort{{}}, ""},
+		{"h:7450", []consolePort{at("[::]:10259", true)}, "https://h:10259/console/"},
+		{"", []consolePort{at("[::]:10259", true)}, "https://[::]:10259/console/"},
+		{"h:7450", []consolePort{at("127.0.0.1:10259", true), at("0.0.0.0:7451", true)}, "https://h:7451/console/"},
+		{"h:7450", []consolePort{at("10.1.2.3:10259", true), at("127.0.0.1:7451", false)}, "https://10.1.2.3:10259/console/"},
+		{"h:7450", []consolePort{{}, at("127.0.0.1:7451", false)}, "http://127.0.0.1:7451/console/"},
 	} {
 		if got := consoleAddress(test.clients, test.served...); got != test.want {
 			t.Errorf("%s, %v: got %q, want %q", test.clients, test.served, got, test.want)

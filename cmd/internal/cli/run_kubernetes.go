@@ -25,6 +25,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/cmd/internal/console"
 	"github.com/shardsched/shardsched/cmd/internal/kubeflags"
 	"github.com/shardsched/shardsched/cmd/internal/kubeserving"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
@@ -278,9 +279,9 @@ func (k *kubernetes) record(address string, https kubeflags.HTTPS, pages net.Lis
 	}
 	r := &pb.LeaderRecord{Id: host + "_" + uuid.NewString(), Address: address}
 	if k.o.Process.Console {
-		served := []page{{pages, k.guard.Enabled()}}
+		served := []consolePort{{pages, k.guard.Enabled()}}
 		if https.Serving != nil {
-			served = append([]page{{https.Serving.Listener, true}}, served...)
+			served = append([]consolePort{{https.Serving.Listener, true}}, served...)
 		}
 		r.Console = consoleAddress(address, served...)
 	}
@@ -336,18 +337,18 @@ func (k *kubernetes) clientGuard(https kubeflags.HTTPS) *serving.Guard {
 func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, https kubeflags.HTTPS, pages net.Listener, server *api.Server,
 	ending <-chan struct{},
 ) error {
-	console, err := k.o.Process.console(k.guard, server)
+	shown, err := k.o.Process.consolePages(k.guard, server)
 	if err != nil {
 		return err
 	}
 	if https.Serving != nil {
 		c := k.endpoints(ending)
-		c.Console = console
+		c.Console = shown[console.Path]
 		h := kubeserving.Guard(c.Handler(), https.Authentication.Authenticator, https.Authorization.Authorizer)
 		g.Go(func() error { return kubeserving.Serve(ctx, https.Serving, h) })
 	}
 	return k.o.Process.serveOn(ctx, g, k.guard, pages, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter),
-		Ready: k.health.ready, Healthy: k.heartbeat.Check, Console: console})
+		Ready: k.health.ready, Healthy: k.heartbeat.Check, Pages: shown})
 }
 
 // endpoints are upstream's, with a check of etcd beside.

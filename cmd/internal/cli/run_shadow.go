@@ -93,7 +93,7 @@ func runShadow(ctx context.Context, s Streams, o ShadowOptions) (err error) {
 	live := shadow.NewLive(x.report)
 	registry.MustRegister(live)
 	tellLeftOut(s.Err, c)
-	return x.run(ctx, s, guard, serving.Endpoint{Gatherer: registry, Ready: x.source.Ready, Beside: live.Handlers()})
+	return x.run(ctx, s, guard, serving.Endpoint{Gatherer: registry, Ready: x.source.Ready, Pages: live.Pages()})
 }
 
 // build makes both worlds. Neither asks extenders or plugins that are compiled in. their tells what the other scheduler costs; nil: nobody

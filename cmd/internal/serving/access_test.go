@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"sync"
@@ -189,7 +188,7 @@ func TestTheLogIsBounded(t *testing.T) {
 
 // TestEveryPathHasAnEntry goes over the paths that are served.
 func TestEveryPathHasAnEntry(t *testing.T) {
-	for path := range (Endpoint{Gatherer: prometheus.NewRegistry(), Profiling: true, Console: http.NotFoundHandler()}).handlers() {
+	for path := range (Endpoint{Gatherer: prometheus.NewRegistry(), Profiling: true}).handlers() {
 		if Callers(path) == 0 {
 			t.Errorf("%s: want roles that may ask for it, got none", path)
 		}

@@ -27,10 +27,8 @@ type Endpoint struct {
 	Healthy, Ready func() error
 	// Profiling adds /debug/pprof.
 	Profiling bool
-	// Console is served below /console/; nil: none is.
-	Console http.Handler
-	// Beside are paths besides, which Callers has to know; nil: none.
-	Beside map[string]http.Handler
+	// Pages are for browsers, by paths that Callers knows; nil: none. Without TLS they answer to names of loopback alone.
+	Pages map[string]http.Handler
 }
 
 // handlers are those of each path.
@@ -44,10 +42,7 @@ func (e Endpoint) handlers() map[string]http.Handler {
 	if e.Profiling {
 		h["/debug/"] = profiles()
 	}
-	if e.Console != nil {
-		h["/console/"] = e.Console
-	}
-	maps.Copy(h, e.Beside)
+	maps.Copy(h, e.Pages)
 	return h
 }
 
@@ -65,7 +60,7 @@ func profiles() http.Handler {
 func (e Endpoint) Handler(g *Guard) http.Handler {
 	mux := http.NewServeMux()
 	for path, h := range e.handlers() {
-		if path == "/console/" && !g.Enabled() {
+		if e.Pages[path] != nil && !g.Enabled() {
 			h = RequireLoopback(h)
 		}
 		mux.Handle(path, g.handle(path, h))

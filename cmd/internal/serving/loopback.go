@@ -11,7 +11,7 @@ import (
 func RequireLoopback(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.Host) {
-			http.Error(w, "the console is served to this machine alone: ask it by localhost or 127.0.0.1", http.StatusMisdirectedRequest)
+			http.Error(w, "this page is served to this machine alone: ask for it by localhost or 127.0.0.1", http.StatusMisdirectedRequest)
 			return
 		}
 		h.ServeHTTP(w, r)

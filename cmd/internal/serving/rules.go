@@ -22,12 +22,10 @@ func Callers(call string) Role {
 		pb.SchedulerService_ListMapNodes_FullMethodName, pb.SchedulerService_GetFragmentation_FullMethodName,
 		pb.SchedulerService_ExplainNode_FullMethodName,
 		pb.SchedulerService_Explain_FullMethodName, pb.SchedulerService_GetSummary_FullMethodName,
-		"/report", "/report.json":
+		"/console/", "/report", "/report.json":
 		return Reader | Writer | Admin
 	case pb.SchedulerService_Apply_FullMethodName, pb.SchedulerService_Delete_FullMethodName:
 		return Writer | Admin
-	case "/console/":
-		return Reader | Writer | Admin
 	case "/metrics":
 		return Metrics | Admin
 	case "/debug/":

@@ -210,14 +210,14 @@ func TestReportIsServedAsItStands(t *testing.T) {
 	registry.MustRegister(l)
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		l.Handlers()[path].ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		l.Pages()[path].ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		return w
 	}
 	if w := ask("GET", "/report"); w.Code != 200 || !bytes.Equal(w.Body.Bytes(), draw(t, example())) || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Errorf("/report: got %d %v", w.Code, w.Header())
 	}
 	w := ask("GET", "/report.json")
-	if r, err := ReadReport(w.Body); err != nil || !reflect.DeepEqual(r, example()) {
+	if r, err := readReport(w.Body); err != nil || !reflect.DeepEqual(r, example()) {
 		t.Errorf("/report.json: got %+v, %v", r, err)
 	}
 	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"} {

@@ -26,8 +26,8 @@ type Live struct {
 // NewLive shows what report makes; it is called by one goroutine at a time.
 func NewLive(report func() *Report) *Live { return &Live{report: report, now: time.Now} }
 
-// Handlers serves the page at /report, and JSON at /report.json.
-func (l *Live) Handlers() map[string]http.Handler {
+// Pages serves the report as HTML at /report, and as JSON at /report.json.
+func (l *Live) Pages() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/report": l.serve("text/html; charset=utf-8", func(r *Report) ([]byte, error) {
 			return render(&l.html, func(b *bytes.Buffer) error { return r.WriteHTML(b) })
