@@ -295,9 +295,6 @@ type Waiting struct {
 	Nominated string
 }
 
-// Moment is that of the last record before.
-func (c *Cursor) Moment() time.Time { return c.f.moment }
-
 // Seek goes to the last record that is no later than a moment.
 func (c *Cursor) Seek(ctx context.Context, to time.Time) error {
 	if c.f.moment.After(to) {

@@ -297,8 +297,8 @@ func TestAnyMoment(t *testing.T) {
 				if err != nil || len(v.Problems) > 0 {
 					t.Fatalf("%v, problems %q", err, v.Problems)
 				}
-				if seen.take(v); c.Moment().After(to) {
-					t.Errorf("got the moment %v, want none after %v", c.Moment(), to)
+				if seen.take(v); c.f.moment.After(to) {
+					t.Errorf("got the moment %v, want none after %v", c.f.moment, to)
 				}
 				if d := cmp.Diff(want.spell(), seen.all); d != "" {
 					t.Fatalf("at %v (anew %t): -straight +cursor:\n%s", to.Sub(start), v.Anew, d)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/nodemap"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -23,14 +24,10 @@ func clusterPage() page {
 }
 
 const (
-	// zoneLabel makes groups where no label is named.
-	zoneLabel = "topology.kubernetes.io/zone"
 	// ramp is of how many colours a scale is, and classColours how many classes have one: the others share the last.
 	ramp, classColours = 6, 8
 	// groupsShown is how many groups the table has, and classesShown how many classes the legend and a row have.
 	groupsShown, classesShown = 500, 20
-	// scaleSteps is the highest step of a scale, and firstClass the number of the first class, as in GetNodeMapResponse.
-	scaleSteps, firstClass = 1000, 1 << 15
 )
 
 // clusterShown is what the page shows.
@@ -257,8 +254,8 @@ func legend(m *pb.GetNodeMapResponse) (out []legendEntry) {
 	if s := m.GetScale(); s != nil {
 		var nodes [ramp]uint32
 		for cells := m.GetCells(); len(cells) > 0; cells = cells[2:] {
-			if step := int(binary.LittleEndian.Uint16(cells)); step <= scaleSteps {
-				nodes[min(step*ramp/scaleSteps, ramp-1)]++
+			if step := int(binary.LittleEndian.Uint16(cells)); step <= nodemap.Steps {
+				nodes[min(step*ramp/nodemap.Steps, ramp-1)]++
 			}
 		}
 		value := func(i int) string {
@@ -360,7 +357,7 @@ func (v *visit) clusterFilters(m *pb.GetNodeMapResponse, fr *pb.GetFragmentation
 		{Name: "pod", Label: "Pod", Value: v.get("pod"), Hint: "namespace/name"},
 		choice("plugin", "Score by", v.get("plugin"), plugins...),
 		{Name: "size", Label: "Room for", Value: v.get("size"), Hint: "cpu=2,memory=8Gi"},
-		{Name: "by", Label: "Group by labels", Value: v.get("by"), Hint: zoneLabel},
+		{Name: "by", Label: "Group by labels", Value: v.get("by"), Hint: v1.LabelTopologyZone},
 		{Name: "group", Label: "Groups named", Value: v.get("group"), Hint: "part of a name"},
 	}}
 	if v.request.URL.RawQuery != "" {

@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"golang.org/x/net/html"
-
+	"github.com/shardsched/shardsched/cmd/internal/nodemap"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -127,7 +127,7 @@ func TestTheScriptOfTheMapHasItsNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("firstClass = %d, steps = %d, ramp = %d, classColours = %d;", firstClass, scaleSteps, ramp, classColours)
+	want := fmt.Sprintf("firstClass = %d, steps = %d, ramp = %d, classColours = %d;", nodemap.FirstClass, nodemap.Steps, ramp, classColours)
 	if !strings.Contains(string(text), want) {
 		t.Errorf("assets/cluster.js: want %q", want)
 	}
@@ -205,7 +205,7 @@ func TestANodeIsShown(t *testing.T) {
 	s := &scheduler{
 		node: &pb.ExplainNodeResponse{
 			Node: "n1", Pods: 3, PodsLeftOut: 1, Shard: 4, KeepsOff: []string{"cordoned (spec.unschedulable)"}, Stranded: []string{"69 % of cpu: memory is used up"},
-			Labels: []string{"a=b", zoneLabel + "=z1"}, Taints: []string{"x=y:NoSchedule"},
+			Labels: []string{"a=b", "topology.kubernetes.io/zone=z1"}, Taints: []string{"x=y:NoSchedule"},
 			Amounts: []*pb.NodeAmount{{Resource: "cpu", Allocatable: 8000, Requested: 2000}},
 			OnNode: []*pb.NodePod{
 				{Namespace: "shop", Name: "db-0", Priority: 7, Controller: "StatefulSet db", Requests: []*pb.ResourceQuantity{{Resource: "cpu", Quantity: 1500}}},

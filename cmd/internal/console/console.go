@@ -101,7 +101,6 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // allows refuses methods that change something. A page that takes a body takes it from the console's own pages.
 func (c *Console) allows(w http.ResponseWriter, r *http.Request, p *page) bool {
-	allowed := "GET, HEAD"
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		return true
@@ -115,7 +114,7 @@ func (c *Console) allows(w http.ResponseWriter, r *http.Request, p *page) bool {
 			return false
 		}
 	}
-	w.Header().Set("Allow", allowed)
+	w.Header().Set("Allow", "GET, HEAD")
 	http.Error(w, "the console is read: want GET or HEAD", http.StatusMethodNotAllowed)
 	return false
 }
@@ -149,7 +148,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *page) {
 func (c *Console) tell(w http.ResponseWriter, r *http.Request, t trouble) {
 	p := &page{path: troublePath, title: t.Title}
 	if t.page != nil {
-		p.path, p.active, p.live = troublePath, t.page.path, t.page.live
+		p.active, p.live = t.page.path, t.page.live
 	}
 	c.render(w, r, t.Code, p, t)
 }

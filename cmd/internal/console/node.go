@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/nodefit"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -87,7 +88,7 @@ func showNode(v *visit) (any, error) {
 func nodeFacts(n *pb.ExplainNodeResponse) []fact {
 	zone := "none"
 	for _, l := range n.GetLabels() {
-		if value, is := strings.CutPrefix(l, zoneLabel+"="); is {
+		if value, is := strings.CutPrefix(l, v1.LabelTopologyZone+"="); is {
 			zone = value
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// steps is the highest step of a scale, and firstClass the number of the first class.
-const steps, firstClass = 1000, 1 << 15
+// Steps is the highest step of a scale, and FirstClass the number of the first class.
+const Steps, FirstClass = 1000, 1 << 15
 
 // Group is what the cells of one group come to.
 type Group struct {
@@ -58,15 +58,15 @@ func Groups(m *pb.GetNodeMapResponse) ([]Group, error) {
 
 func groupOf(m *pb.GetNodeMapResponse, cells []byte) (g Group, err error) {
 	classes := make([]int, len(m.GetClasses()))
-	low, high, sum := steps, 0, 0
+	low, high, sum := Steps, 0, 0
 	for ; len(cells) > 0; cells = cells[2:] {
 		g.Nodes++
 		switch cell := int(binary.LittleEndian.Uint16(cells)); {
-		case cell <= steps && m.GetScale() != nil:
+		case cell <= Steps && m.GetScale() != nil:
 			g.Scaled++
 			low, high, sum = min(low, cell), max(high, cell), sum+cell
-		case cell >= firstClass && cell-firstClass < len(classes):
-			classes[cell-firstClass]++
+		case cell >= FirstClass && cell-FirstClass < len(classes):
+			classes[cell-FirstClass]++
 		default:
 			return g, fmt.Errorf("a map has a cell %d, which is neither on its scale nor one of its %d classes", cell, len(classes))
 		}
@@ -74,7 +74,7 @@ func groupOf(m *pb.GetNodeMapResponse, cells []byte) (g Group, err error) {
 	if g.Scaled > 0 {
 		value := func(step float64) float64 {
 			from, to := float64(m.GetScale().GetLow()), float64(m.GetScale().GetHigh())
-			return from + step/steps*(to-from)
+			return from + step/Steps*(to-from)
 		}
 		g.Low, g.Mean, g.High = value(float64(low)), value(float64(sum)/float64(g.Scaled)), value(float64(high))
 	}

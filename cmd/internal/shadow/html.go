@@ -177,25 +177,13 @@ func lines(last *Point) []line {
 		}
 		out = append(out, line{"Requested: " + r.Resource, func(w *World) float64 { return of(w).Requested }, shareText},
 			line{"Stranded: " + r.Resource, func(w *World) float64 { return of(w).Stranded }, shareText},
-			line{"Largest free on a node: " + r.Resource, func(w *World) float64 { return float64(of(w).LargestFree) }, amountText(r.Resource)})
+			line{"Largest free on a node: " + r.Resource, func(w *World) float64 { return float64(of(w).LargestFree) },
+				func(x float64) string { return summary.Amount(r.Resource, int64(x)) }})
 	}
 	return append(out, line{"Skew of cpu between zones", func(w *World) float64 { return w.Skew }, shareText},
 		line{"Pending pods", func(w *World) float64 { return float64(w.Pending) }, whole},
 		line{"Minutes that pods were pending, in all", func(w *World) float64 { return w.PendingMinutes }, whole},
 		line{"Preempted pods", func(w *World) float64 { return float64(w.Preempted) }, whole})
-}
-
-// amountText writes an amount of a resource.
-func amountText(resource string) func(float64) string {
-	return func(x float64) string {
-		switch {
-		case resource == "cpu":
-			return strconv.FormatFloat(x/1000, 'f', -1, 64)
-		case resource == "memory" || resource == "ephemeral-storage" || strings.HasPrefix(resource, "hugepages-"):
-			return summary.Bytes(int64(x))
-		}
-		return number(int(x))
-	}
 }
 
 // The place of lines in their drawing.

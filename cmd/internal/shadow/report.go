@@ -2,7 +2,6 @@ package shadow
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"time"
 )
@@ -254,17 +253,6 @@ type Verdict struct {
 	// Next is what to do, and the page that tells how.
 	Next string `json:"next"`
 	Page string `json:"page"`
-}
-
-// ReadReport reads what WriteJSON has written.
-func ReadReport(r io.Reader) (*Report, error) {
-	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
-	out := &Report{}
-	if err := d.Decode(out); err != nil {
-		return nil, fmt.Errorf("read a report of shardsched shadow: %w", err)
-	}
-	return out, nil
 }
 
 // WriteJSON writes the report as one indented JSON object.

@@ -30,9 +30,6 @@ func clip(s string, width int) string {
 // Count writes a number with commas between thousands.
 func Count(n uint64) string { return count(n) }
 
-// Bytes writes a number of bytes with three significant digits.
-func Bytes(n int64) string { return bytes(n) }
-
 // Duration writes a time with three significant digits.
 func Duration(d time.Duration) string { return (&page{}).duration(durationpb.New(d)) }
 

@@ -21,22 +21,15 @@ func (r *Report) Rows() (rows [][]string) {
 	return rows
 }
 
-// Lines are what there is to say beside the table, a sentence a line.
-func (r *Report) Lines() []string { return r.lines() }
-
 // WriteTable writes the report for a terminal.
 func (r *Report) WriteTable(out io.Writer) error {
 	b := &strings.Builder{}
-	rows := [][]string{{"WORKLOAD", "CHANGE", "PODS", "PLACED", "PENDING", "WHERE"}}
-	for _, w := range r.Change {
-		rows = append(rows, row(w))
-	}
 	if len(r.Change) > 0 {
-		writeColumns(b, rows)
+		writeColumns(b, append([][]string{{"WORKLOAD", "CHANGE", "PODS", "PLACED", "PENDING", "WHERE"}}, r.Rows()...))
 	} else {
 		fmt.Fprintln(b, "The change names no workload, and takes no pod off its node.")
 	}
-	for _, line := range r.lines() {
+	for _, line := range r.Lines() {
 		fmt.Fprintln(b, line)
 	}
 	if d := r.Diff; d != nil && len(d.Workloads) == 0 {
@@ -65,13 +58,9 @@ func (r *Report) WriteMarkdown(out io.Writer) error {
 	}
 	fmt.Fprintf(b, "%s\n\n", verdict)
 	if len(r.Change) > 0 {
-		rows := [][]string{{"workload", "change", "pods", "placed", "pending", "where"}}
-		for _, w := range r.Change {
-			rows = append(rows, row(w))
-		}
-		writeMarkdownTable(b, rows)
+		writeMarkdownTable(b, append([][]string{{"workload", "change", "pods", "placed", "pending", "where"}}, r.Rows()...))
 	}
-	writeList(b, r.lines())
+	writeList(b, r.Lines())
 	if d := r.Diff; d != nil && len(d.Workloads) == 0 {
 		fmt.Fprintf(b, "\nThe same as with %s.\n", d.With)
 	} else if d != nil {
@@ -144,8 +133,8 @@ func plural(n int, noun string) string {
 // shownWorkloads is how many of the workloads that the change does not name a text tells of; the JSON has all of them.
 const shownWorkloads = 10
 
-// lines are what there is to say beside the table, a sentence a line.
-func (r *Report) lines() (lines []string) {
+// Lines are what there is to say beside the table, a sentence a line.
+func (r *Report) Lines() (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for _, w := range r.Change {
 		for _, reason := range w.Reasons {
@@ -162,7 +151,7 @@ func (r *Report) lines() (lines []string) {
 		}
 	}
 	for _, d := range r.Drains {
-		lines = append(lines, d.lines()...)
+		lines = append(lines, d.Lines()...)
 	}
 	pushed := map[Key]bool{}
 	for _, p := range r.Preempted {
@@ -264,9 +253,7 @@ func whys(reasons []Reason) string {
 }
 
 // Lines are what there is to say of a drain.
-func (d *Drain) Lines() []string { return d.lines() }
-
-func (d *Drain) lines() (lines []string) {
+func (d *Drain) Lines() (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if len(d.Left) == 0 {
 		say("drain of %s: it is empty%s", d.Node, d.stay("but for"))
