@@ -186,7 +186,7 @@ spec:
 		"explain pod one --node ":                        {standalone, "n1"},
 		"explain -n ":                                    {standalone, "lab shop"},
 		"pending -n ":                                    {standalone, "lab shop"},
-		"pending --by ":                                  {standalone, "reason workload namespace"},
+		"pending --by ":                                  {standalone, "reason workload namespace pod"},
 		"trace -n lab ":                                  {standalone, "one"},
 		"get pods -n lab ":                               {standalone, "one"},
 		"explain pod -n shop ":                           {keepsNone, "db-0 web-1 web-2"},
