@@ -90,17 +90,17 @@ func (m *simulator) run(ctx context.Context, q *console.Question) (report []byte
 	writing, stop := context.WithCancel(ctx)
 	defer stop()
 	wrote := make(chan error, 1)
+	r, w := io.Pipe()
+	defer r.Close()
 	if m.cluster == nil {
 		wrote <- nil
 	} else {
-		r, w := io.Pipe()
 		child.Stdin = r
 		go func() {
 			err := m.cluster(writing, w)
 			w.CloseWithError(err)
 			wrote <- err
 		}()
-		defer r.Close()
 	}
 	if q.Manifests != "" {
 		r, w, err := os.Pipe()
@@ -116,6 +116,7 @@ func (m *simulator) run(ctx context.Context, q *console.Question) (report []byte
 	}
 	ended := runLow(child, whatIfMemory)
 	said = strings.NewReplacer(manifestsAt, "manifests", "standard input", "the cluster").Replace(errs.String())
+	r.Close() // a child that ended before it had read all leaves a write that nothing else ends
 	if m.cluster != nil {
 		stop()
 		if broken := <-wrote; broken != nil && ctx.Err() == nil && !errors.Is(broken, io.ErrClosedPipe) && !errors.Is(broken, context.Canceled) {

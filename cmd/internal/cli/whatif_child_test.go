@@ -138,6 +138,34 @@ func TestQuestionsAreBounded(t *testing.T) {
 	}
 }
 
+// TestAChildThatReadsNoFurtherEndsTheCopy has the next question answered: what makes the copy does not wait for a reader that is gone.
+func TestAChildThatReadsNoFurtherEndsTheCopy(t *testing.T) {
+	begun := make(chan struct{}, 2)
+	m := testSimulator(func(_ context.Context, out io.Writer) error { // a page of a list asks no context between its objects
+		begun <- struct{}{}
+		line := strings.Repeat("\n", 64<<10)
+		for {
+			if _, err := io.WriteString(out, line); err != nil {
+				return err
+			}
+		}
+	}, "--no-such-flag")
+	q := &console.Question{Drain: []string{"a"}}
+	if _, said, err := m.answer(t.Context(), q); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "no-such-flag") {
+		t.Errorf("got %v, %q, want why the child has ended", err, said)
+	}
+	<-begun
+	m.args = []string{"-f", "-"}
+	ctx, leave := context.WithCancel(t.Context())
+	go func() { <-begun; leave() }()
+	if _, _, err := m.answer(ctx, q); status.Code(err) != codes.Canceled {
+		t.Errorf("got %v, want it to end with whoever asks", err)
+	}
+	if len(m.turn) != 1 {
+		t.Error("nobody can ask any more")
+	}
+}
+
 func cmpErr(a, b error) error {
 	if a != nil {
 		return a
