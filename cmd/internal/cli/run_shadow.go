@@ -52,6 +52,9 @@ func runShadow(ctx context.Context, s Streams, o ShadowOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := tryReports(o.Reports); err != nil {
+		return err
+	}
 	access, err := o.kubernetes.rest()
 	if err != nil {
 		return err
@@ -290,9 +293,32 @@ func (x *shadowing) writeFiles(r *shadow.Report) (err error) {
 	return err
 }
 
+// tryReports tells before a run what would keep its report in the end. It leaves files that are there as they are.
+func tryReports(names []string) error {
+	for _, name := range names {
+		if name == "-" {
+			continue
+		}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return fmt.Errorf("report: %s is a folder", name)
+		}
+		f, err := createPrivate(name+partOfReport, os.O_WRONLY|os.O_TRUNC)
+		if err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+		if err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	return nil
+}
+
+// partOfReport ends the name of a report while it is written.
+const partOfReport = ".part"
+
 func writeReport(name string, r *shadow.Report) error {
 	write := map[string]func(io.Writer) error{".html": r.WriteHTML, ".json": r.WriteJSON, ".txt": r.WriteText}[filepath.Ext(name)]
-	part := name + ".part"
+	part := name + partOfReport
 	f, err := createPrivate(part, os.O_WRONLY|os.O_TRUNC)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)

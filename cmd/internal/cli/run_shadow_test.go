@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,27 @@ func TestReportsAreWrittenWhole(t *testing.T) {
 	}
 	if err := writeReport(filepath.Join(dir, "no", "a.json"), r); err == nil || !strings.Contains(err.Error(), "report: ") {
 		t.Errorf("got %v, want an error about the report", err)
+	}
+}
+
+// TestAReportThatCanNotBeWrittenIsToldAtOnce tells it before anything is asked of an API server.
+func TestAReportThatCanNotBeWrittenIsToldAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "kept.txt")
+	if err := errors.Join(os.WriteFile(kept, []byte("old"), 0o600), os.Mkdir(filepath.Join(dir, "a.html"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Join(dir, "a.html"), filepath.Join(dir, "no", "a.json")} {
+		_, errs, code := command(t, "shadow", "--kubeconfig", filepath.Join(dir, "none"), "--report", kept, "--report", name)
+		if code != exitFailed || !strings.Contains(errs, "report: ") || !strings.Contains(errs, filepath.Base(name)) {
+			t.Errorf("%s: got %d, %q, want the report refused", name, code, errs)
+		}
+	}
+	if text, err := os.ReadFile(kept); err != nil || string(text) != "old" {
+		t.Errorf("got %q, %v, want the report of before as it was", text, err)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 2 {
+		t.Errorf("got %v, want nothing left", list)
 	}
 }
 
