@@ -1,28 +1,48 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"io"
 	"net"
 	"net/http"
 
 	"github.com/shardsched/shardsched/cmd/internal/console"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/standalone/api"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// consolePages are the console of a coordinator of this process, by its path. Its client API answers it without a listener. None:
-// nobody wants it.
-func (p Process) consolePages(guard *serving.Guard, server *api.Server) (map[string]http.Handler, error) {
+// consolePages are the console of a coordinator of this process, by its path. Its client API answers it without a listener. Changes are
+// tried by the coordinator's configuration on what cluster writes; nil: on what it keeps itself. None: nobody wants it.
+func (p Process) consolePages(guard *serving.Guard, server *api.Server, c *config.Config, cluster func(context.Context, io.Writer) error,
+) (map[string]http.Handler, error) {
 	if !p.Console {
 		return nil, nil
 	}
-	c, err := console.New(console.Config{
-		Conn: guard.Within(&pb.SchedulerService_ServiceDesc, server, maxRequestBytes), Version: Version(),
+	conn := guard.Within(&pb.SchedulerService_ServiceDesc, server, maxRequestBytes)
+	if cluster == nil {
+		cluster = copyOfStore(conn, nil)
+	}
+	text, err := cmp.Or(c, config.Default()).YAML()
+	if err != nil {
+		return nil, err
+	}
+	what := newSimulator(cluster)
+	what.config = string(text)
+	what.env = []string{"GOMAXPROCS=1"} // the loop has the other cores
+	pages, err := console.New(console.Config{
+		Conn: conn, Version: Version(), WhatIf: &console.WhatIf{
+			Answer: what.answer, Command: []string{"simulate", "-f", "cluster.json", "--config=kube-scheduler.yaml"},
+			Copy: "The copy is what this coordinator knows of the cluster, and its own configuration decides on it: that is what " +
+				"cluster.json and kube-scheduler.yaml stand for in the command line.",
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return map[string]http.Handler{console.Path: c}, nil
+	return map[string]http.Handler{console.Path: pages}, nil
 }
 
 // consolePort is a listener on which the console is served.

@@ -337,7 +337,7 @@ func (k *kubernetes) clientGuard(https kubeflags.HTTPS) *serving.Guard {
 func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, https kubeflags.HTTPS, pages net.Listener, server *api.Server,
 	ending <-chan struct{},
 ) error {
-	shown, err := k.o.Process.consolePages(k.guard, server)
+	shown, err := k.o.Process.consolePages(k.guard, server, k.config, copyOfSource(k.source.Ready, k.source.All))
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ const (
 	whatIfMemory = 4 << 30
 	// maxReport is how large an answer may be, and maxSaid what is said beside.
 	maxReport, maxSaid = 64 << 20, 64 << 10
-	// manifestsAt is where the child reads the manifests from.
-	manifestsAt = "/dev/fd/3"
+	// manifestsAt and configAt are where the child reads the manifests and the configuration from.
+	manifestsAt, configAt = "/dev/fd/3", "/dev/fd/4"
 )
 
 // simulator answers questions of the console's page, one at a time: `simulate` runs in a child process, at low priority, with its time and
@@ -39,9 +39,11 @@ type simulator struct {
 	// args are those of simulate that name the cluster; where cluster is set, it writes that to the child's standard input, "-f -".
 	args    []string
 	cluster func(context.Context, io.Writer) error
-	env     []string
-	time    time.Duration
-	turn    chan struct{} // holds a token while none is under way
+	// config is the configuration that decides, as YAML; empty: args name one, or the default decides.
+	config string
+	env    []string
+	time   time.Duration
+	turn   chan struct{} // holds a token while none is under way
 }
 
 func newSimulator(cluster func(context.Context, io.Writer) error, args ...string) *simulator {
@@ -82,6 +84,9 @@ func (m *simulator) run(ctx context.Context, q *console.Question) (report []byte
 	if q.Manifests != "" {
 		args = append(args, "-f", manifestsAt)
 	}
+	if m.config != "" {
+		args = append(args, "--config="+configAt)
+	}
 	child := exec.CommandContext(ctx, program, append(args, q.Flags()...)...)
 	child.Env = append([]string{fmt.Sprintf("GOMEMLIMIT=%d", whatIfMemory/4*3)}, m.env...)
 	child.WaitDelay = 5 * time.Second
@@ -102,17 +107,13 @@ func (m *simulator) run(ctx context.Context, q *console.Question) (report []byte
 			wrote <- err
 		}()
 	}
-	if q.Manifests != "" {
-		r, w, err := os.Pipe()
+	for _, text := range []string{q.Manifests, m.config} { // files 3 and 4
+		r, err := pipeOf(text)
 		if err != nil {
 			return nil, "", status.Error(codes.Internal, err.Error())
 		}
-		child.ExtraFiles = []*os.File{r}
 		defer r.Close()
-		go func() {
-			io.WriteString(w, q.Manifests) // it fails where the child ends early
-			w.Close()
-		}()
+		child.ExtraFiles = append(child.ExtraFiles, r)
 	}
 	ended := runLow(child, whatIfMemory)
 	said = strings.NewReplacer(manifestsAt, "manifests", "standard input", "the cluster").Replace(errs.String())
@@ -133,6 +134,19 @@ func (m *simulator) run(ctx context.Context, q *console.Question) (report []byte
 		return nil, "", status.Error(codes.InvalidArgument, strings.TrimPrefix(strings.TrimSpace(said), "error: "))
 	}
 	return nil, said, status.Errorf(codes.InvalidArgument, "the simulation ended without an answer: %v", cmp.Or(ended, io.ErrUnexpectedEOF))
+}
+
+// pipeOf is a file from which a child reads a text.
+func pipeOf(text string) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		io.WriteString(w, text) // it fails where the child ends early
+		w.Close()
+	}()
+	return r, nil
 }
 
 // bounded keeps what is written to it, up to a number of bytes.
@@ -178,6 +192,22 @@ func copyOfStore(conn grpc.ClientConnInterface, read func(context.Context, io.Wr
 				if token = page.GetContinueToken(); token == "" {
 					break
 				}
+			}
+		}
+		return list.end()
+	}
+}
+
+// copyOfSource writes what informers know of an API server's objects, as `simulate` reads it.
+func copyOfSource(ready func() error, all func() []objects.Object) func(context.Context, io.Writer) error {
+	return func(_ context.Context, out io.Writer) error {
+		if err := ready(); err != nil {
+			return err
+		}
+		list := newObjectList(out)
+		for _, obj := range all() {
+			if err := list.add(withoutEnvironment(obj)); err != nil {
+				return err
 			}
 		}
 		return list.end()
