@@ -20,6 +20,8 @@ type shot struct {
 	at string
 	// follow are the links to follow from there, as CSS selectors.
 	follow []string
+	// press is the button to press then, as a CSS selector; empty: none.
+	press string
 	// ready is true once the page shows what is to be seen; empty: as soon as it is loaded.
 	ready string
 	dark  bool
@@ -34,6 +36,7 @@ var shots = []shot{
 	{name: "pod", at: "pending", follow: []string{`a[href^="workload?"]`, `a[href^="pod?"]`}, height: 1000},
 	{name: "preemptions", at: "preemptions", dark: true},
 	{name: "plugins", at: "plugins"},
+	{name: "whatif", at: "whatif?drain=general-a-0000+general-b-0000+gpu-c-0190", press: "form.question button", ready: `document.querySelector("#answer") !== null`},
 }
 
 // maxBytes is what a picture of the documents may have.
@@ -80,6 +83,11 @@ func (x *shot) take(b *browser.Browser, console, file string) error {
 			return err
 		}
 		if err := p.Go(to); err != nil {
+			return err
+		}
+	}
+	if x.press != "" {
+		if err := p.Click(x.press); err != nil {
 			return err
 		}
 	}
