@@ -30,6 +30,8 @@ const (
 	maxNamed = 1000
 	// shownPods is how many pods of a workload the page lists: the file has all.
 	shownPods = 50
+	// shownRows is how many rows of each table, and lines, the page has; shownWorkloads how many workloads it lists the pods of.
+	shownRows, shownWorkloads = 500, 100
 )
 
 // Question is a change that is asked about. Nothing in it can be taken for a flag.
@@ -299,11 +301,22 @@ func answerOf(r *whatif.Report) *whatIfAnswer {
 		}
 	}
 	a.Pays = paysOf(r)
-	for _, w := range r.Change {
+	for _, t := range []*table{&a.Table, &a.Pending, &a.Pays} {
+		if more := len(t.Rows) - shownRows; more > 0 {
+			t.Rows, t.LeftOut = t.Rows[:shownRows], inTheFile(more)
+		}
+	}
+	if more := len(a.Lines) - shownRows; more > 0 {
+		a.Lines = append(a.Lines[:shownRows:shownRows], inTheFile(more))
+	}
+	for _, w := range r.Change[:min(len(r.Change), shownWorkloads)] {
 		a.Pods = append(a.Pods, podsOf(w))
 	}
 	return a
 }
+
+// inTheFile says what the page leaves out.
+func inTheFile(n int) string { return fmt.Sprintf("%d more are in the answer as JSON.", n) }
 
 // arrow has a pair told by a sign.
 func arrow(pair string) string { return strings.ReplaceAll(pair, "->", "→") }
@@ -344,7 +357,7 @@ func podsOf(w whatif.Workload) table {
 		t.Rows = append(t.Rows, []cell{head(p.Name), words(cmp.Or(p.Was, "–")), after, words(p.Why)})
 	}
 	if more := len(w.Pods) - shownPods; more > 0 {
-		t.LeftOut = fmt.Sprintf("%d more are in the file.", more)
+		t.LeftOut = inTheFile(more)
 	}
 	return t
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"mime/multipart"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/cmd/internal/whatif"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -126,5 +128,27 @@ func TestAnAnswerIsShown(t *testing.T) {
 	c.config.WhatIf = nil
 	if w := ask(c, "GET", Path+"whatif"); !strings.Contains(w.Body.String(), "has no copy of the cluster") || strings.Contains(w.Body.String(), "<form") {
 		t.Errorf("without a copy: got %s, want that said, and no form", w.Body)
+	}
+}
+
+// TestAnAnswerOfManyWorkloadsIsCut has more of all than the page shows: 2 MB hold it.
+func TestAnAnswerOfManyWorkloadsIsCut(t *testing.T) {
+	r := &whatif.Report{Room: []whatif.Room{}}
+	for i := range 2 * shownRows {
+		w := whatif.Workload{Key: whatif.Key{Kind: "Deployment", Namespace: "shop", Name: fmt.Sprint("web-", i)}, Reasons: []whatif.Reason{{Pods: 1, Why: "cpu"}}}
+		w.Pods = append(w.Pods, whatif.Pod{Name: fmt.Sprint("pod-", i)})
+		r.Change = append(r.Change, w)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := asking(t, func(context.Context, *Question) ([]byte, string, error) { return text, "", nil })
+	page := question(c, "same-origin", "drain", "n1").Body.String()
+	if len(page) > 2<<20 || strings.Count(page, "500 more are in the answer as JSON.") != 3 {
+		t.Errorf("got %d bytes, want less, and what is left out of two tables and the lines: %.3000s", len(page), page)
+	}
+	if strings.Contains(page, "pod-100<") || !strings.Contains(page, "pod-99<") {
+		t.Errorf("want the pods of %d workloads", shownWorkloads)
 	}
 }
