@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/shardsched/shardsched/cmd/internal/console"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -52,6 +54,7 @@ func benchmarkConsole(b *testing.B, nodes int) {
 		"", "cluster", "cluster?tell=score&pod=default/large-0", "pending", "pod?namespace=default&name=large-0", "decisions", "workers", "plugins",
 	} {
 		b.Run("page="+page, func(b *testing.B) {
+			var taken time.Duration
 			for b.Loop() {
 				b.StopTimer()
 				c, err := console.New(console.Config{Conn: w.conn}) // of an own, which has no answer yet
@@ -60,13 +63,25 @@ func benchmarkConsole(b *testing.B, nodes int) {
 				}
 				r := httptest.NewRequest(http.MethodGet, console.Path+page, nil)
 				out := httptest.NewRecorder()
+				before := processorTime(b)
 				b.StartTimer()
 				c.ServeHTTP(out, r)
+				taken += processorTime(b) - before
 				if out.Code != http.StatusOK {
 					b.Fatalf("got %d: %s", out.Code, out.Body)
 				}
 				b.ReportMetric(float64(out.Body.Len()), "B/page")
 			}
+			b.ReportMetric(float64(taken.Microseconds())/1000/float64(b.N), "cpu-ms/page")
 		})
 	}
+}
+
+// processorTime is what the process has taken so far.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

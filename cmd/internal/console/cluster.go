@@ -228,8 +228,10 @@ func refreshEvery(nodes uint32) int {
 		return 2_000
 	case nodes <= 20_000:
 		return 5_000
+	case nodes <= 50_000:
+		return 20_000
 	}
-	return 20_000
+	return 40_000
 }
 
 // mapSentence says what the map comes to.
