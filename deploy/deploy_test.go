@@ -427,9 +427,8 @@ func TestReadersMayReadTheClientAPI(t *testing.T) {
 		got[role.Name] = role.Rules
 	}
 	want := map[string][]rbacv1.PolicyRule{
-		"shardsched-reader": {{NonResourceURLs: []string{"/" + pb.SchedulerService_ServiceDesc.ServiceName + "/*"}, Verbs: []string{"get"}}},
-		"shardsched-console-viewer": {{NonResourceURLs: []string{"/console", "/console/*"}, Verbs: []string{"get"}},
-			{NonResourceURLs: []string{"/console/whatif"}, Verbs: []string{"post"}}},
+		"shardsched-reader":         {{NonResourceURLs: []string{"/" + pb.SchedulerService_ServiceDesc.ServiceName + "/*"}, Verbs: []string{"get"}}},
+		"shardsched-console-viewer": {{NonResourceURLs: []string{"/console", "/console/*"}, Verbs: []string{"get"}}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got the roles %v, want %v", got, want)

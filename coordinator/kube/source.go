@@ -202,15 +202,6 @@ func lookUp(in cache.Store, key string) any {
 	return obj
 }
 
-// All are the objects of all kinds, in no order.
-func (s *Source) All() []objects.Object {
-	var all []objects.Object
-	for _, one := range s.sources {
-		all = append(all, listOf[objects.Object](one.store)...)
-	}
-	return all
-}
-
 func listOf[T any](in cache.Store) []T {
 	all := in.List()
 	out := make([]T, 0, len(all))

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
-	"io"
 	"net"
 	"net/http"
 
@@ -15,30 +13,28 @@ import (
 )
 
 // consolePages are the console of a coordinator of this process, by its path. Its client API answers it without a listener. Changes are
-// tried by the coordinator's configuration on what cluster writes; nil: on what it keeps itself. None: nobody wants it.
-func (p Process) consolePages(guard *serving.Guard, server *api.Server, c *config.Config, cluster func(context.Context, io.Writer) error,
-) (map[string]http.Handler, error) {
+// tried by the coordinator's configuration on what it keeps; noCopy is why that is no whole cluster, empty: it is. None: nobody wants it.
+func (p Process) consolePages(guard *serving.Guard, server *api.Server, c *config.Config, noCopy string) (map[string]http.Handler, error) {
 	if !p.Console {
 		return nil, nil
 	}
 	conn := guard.Within(&pb.SchedulerService_ServiceDesc, server, maxRequestBytes)
-	if cluster == nil {
-		cluster = copyOfStore(conn, nil)
-	}
 	text, err := cmp.Or(c, config.Default()).YAML()
 	if err != nil {
 		return nil, err
 	}
-	what := newSimulator(cluster)
+	what := newSimulator(copyOfStore(conn, nil))
 	what.config = string(text)
 	what.env = []string{"GOMAXPROCS=1"} // the loop has the other cores
-	pages, err := console.New(console.Config{
-		Conn: conn, Version: Version(), WhatIf: &console.WhatIf{
-			Answer: what.answer, Command: []string{"simulate", "-f", "cluster.json", "--config=kube-scheduler.yaml"},
-			Copy: "The copy is what this coordinator knows of the cluster, and its own configuration decides on it: that is what " +
-				"cluster.json and kube-scheduler.yaml stand for in the command line.",
-		},
-	})
+	shown := &console.WhatIf{
+		Answer: what.answer, Command: []string{"simulate", "-f", "cluster.json", "--config=kube-scheduler.yaml"},
+		Copy: "The copy is what this coordinator keeps, and its own configuration decides on it: that is what cluster.json and " +
+			"kube-scheduler.yaml stand for in the command line.",
+	}
+	if noCopy != "" {
+		shown = &console.WhatIf{Missing: noCopy}
+	}
+	pages, err := console.New(console.Config{Conn: conn, Version: Version(), WhatIf: shown})
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func TestAConsoleIsServed(t *testing.T) {
 func TestAStandbysConsole(t *testing.T) {
 	server := api.New(api.Config{Self: &pb.LeaderRecord{Id: "a"}})
 	server.SetFollowing(&pb.LeaderRecord{Id: "b", Address: "b:7450", Console: "https://b:10259/console/"})
-	pages, err := Process{Console: true}.consolePages(&serving.Guard{}, server, nil, nil)
+	pages, err := Process{Console: true}.consolePages(&serving.Guard{}, server, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestAStandbysConsole(t *testing.T) {
 	if w.Code != http.StatusMisdirectedRequest || !strings.Contains(w.Body.String(), `"leader":"b:7450"`) {
 		t.Errorf("API: got %d %s, want 421 and the leader", w.Code, w.Body)
 	}
-	if pages, err := (Process{}).consolePages(&serving.Guard{}, server, nil, nil); len(pages) > 0 || err != nil {
+	if pages, err := (Process{}).consolePages(&serving.Guard{}, server, nil, ""); len(pages) > 0 || err != nil {
 		t.Errorf("got %v, %v, want no console", pages, err)
 	}
 }

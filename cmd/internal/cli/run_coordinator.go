@@ -121,7 +121,7 @@ func (v service) run(ctx context.Context) (err error) {
 	g.Go(func() error { return lookAfter(ctx, v.etcd, v.sharding.Cluster, v.compaction, registry.process) })
 	g.Go(func() error { return endIfHung(ctx, scheduler.Heartbeat, os.Stderr, os.Exit) })
 	e := serving.Endpoint{Gatherer: registry, Ready: health.ready, Healthy: scheduler.Heartbeat.Check}
-	if e.Pages, err = v.process.consolePages(v.guard, server, v.config, nil); err != nil {
+	if e.Pages, err = v.process.consolePages(v.guard, server, v.config, ""); err != nil {
 		return endGroup(g, err)
 	}
 	if err := v.process.serveOn(ctx, g, v.guard, pages, e); err != nil {

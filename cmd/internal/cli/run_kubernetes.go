@@ -333,11 +333,15 @@ func (k *kubernetes) clientGuard(https kubeflags.HTTPS) *serving.Guard {
 	return k.guard.WithTokens(kubeserving.NewTokens(https.Authentication.Authenticator, https.Authorization.Authorizer))
 }
 
+// noWholeWorkloads is why the console of a coordinator in kube-scheduler's place tries no changes: workloads are trimmed.
+const noWholeWorkloads = "Of workloads this coordinator knows what scheduling needs, and not what pods they would make: " +
+	"kubectl shardsched console tries changes on a whole copy, with your own rights."
+
 // serve opens the HTTPS endpoint, and serves on the listener of --http-listen (nil: there is none).
 func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, https kubeflags.HTTPS, pages net.Listener, server *api.Server,
 	ending <-chan struct{},
 ) error {
-	shown, err := k.o.Process.consolePages(k.guard, server, k.config, copyOfSource(k.source.Ready, k.source.All))
+	shown, err := k.o.Process.consolePages(k.guard, server, k.config, noWholeWorkloads)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,8 @@ func (m *simulator) run(ctx context.Context, q *console.Question) (report []byte
 	case (ended == nil || errors.As(ended, &exit) && exit.ExitCode() == exitPends) && json.Valid(out.Bytes()):
 		return out.Bytes(), said, nil
 	case errors.As(ended, &exit) && exit.ExitCode() == exitFailed:
-		return nil, "", status.Error(codes.InvalidArgument, strings.TrimPrefix(strings.TrimSpace(said), "error: "))
+		_, why, _ := strings.Cut("\n"+strings.TrimSpace(said), "\nerror: ") // the log stands before it
+		return nil, "", status.Error(codes.InvalidArgument, cmp.Or(why, said))
 	}
 	return nil, said, status.Errorf(codes.InvalidArgument, "the simulation ended without an answer: %v", cmp.Or(ended, io.ErrUnexpectedEOF))
 }
@@ -192,22 +193,6 @@ func copyOfStore(conn grpc.ClientConnInterface, read func(context.Context, io.Wr
 				if token = page.GetContinueToken(); token == "" {
 					break
 				}
-			}
-		}
-		return list.end()
-	}
-}
-
-// copyOfSource writes what informers know of an API server's objects, as `simulate` reads it.
-func copyOfSource(ready func() error, all func() []objects.Object) func(context.Context, io.Writer) error {
-	return func(_ context.Context, out io.Writer) error {
-		if err := ready(); err != nil {
-			return err
-		}
-		list := newObjectList(out)
-		for _, obj := range all() {
-			if err := list.add(withoutEnvironment(obj)); err != nil {
-				return err
 			}
 		}
 		return list.end()

@@ -211,18 +211,9 @@ func (s *store) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Cal
 	return nil, errors.New("no streams")
 }
 
-// TestTheCopyOfInformers has what a source of an API server's objects knows, and is tried by the coordinator's own configuration.
-func TestTheCopyOfInformers(t *testing.T) {
-	p := build.Pod("web").UID("web").CPU("3").Node("n0").Obj()
-	p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "TOKEN", Value: "s3cr3t"}}
-	all := []objects.Object{p, build.Node("n0").CPU("4").Memory("8Gi").Pods("9").Obj(), build.Node("n1").CPU("1").Memory("8Gi").Pods("9").Obj()}
-	var late error
-	copied := copyOfSource(func() error { return late }, func() []objects.Object { return all })
-	var out bytes.Buffer
-	if err := copied(t.Context(), &out); err != nil || strings.Contains(out.String(), "s3cr3t") {
-		t.Errorf("got %v and %s, want nothing of the environment", err, out.String())
-	}
-	m := testSimulator(copied)
+// TestTheCoordinatorsConfigurationDecides has a pod that fits where a configuration says so, and tells an error without the log before it.
+func TestTheCoordinatorsConfigurationDecides(t *testing.T) {
+	m := testSimulator(copyOfStore(&store{objects: []objects.Object{build.Node("n0").CPU("4").Memory("8Gi").Pods("9").Obj()}}, nil))
 	large := &console.Question{Manifests: "{apiVersion: v1, kind: Pod, metadata: {name: large}, spec: {containers: [{name: a, image: a, resources: " +
 		"{requests: {cpu: 8}}}]}}"}
 	for _, test := range []struct {
@@ -239,9 +230,9 @@ func TestTheCopyOfInformers(t *testing.T) {
 			t.Errorf("config %q: got %s, %s, %v, want that the pod fits: %v", test.config, report, said, err, test.fits)
 		}
 	}
-	late = errors.New("not synced: pods")
-	if _, _, err := m.answer(t.Context(), large); err == nil || !strings.Contains(err.Error(), "not synced: pods") {
-		t.Errorf("got %v, want why there is no copy", err)
+	if _, _, err := m.answer(t.Context(), &console.Question{Drain: []string{"away"}}); err == nil ||
+		!strings.HasPrefix(status.Convert(err).Message(), "--drain") {
+		t.Errorf("got %v, want what is wrong with the question alone", err)
 	}
 }
 
