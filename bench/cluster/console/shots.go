@@ -36,7 +36,8 @@ var shots = []shot{
 	{name: "pod", at: "pending", follow: []string{`a[href^="workload?"]`, `a[href^="pod?"]`}, height: 1000},
 	{name: "preemptions", at: "preemptions", dark: true},
 	{name: "plugins", at: "plugins"},
-	{name: "whatif", at: "whatif?drain=general-a-0000+general-b-0000+gpu-c-0190", press: "form.question button", ready: `document.querySelector("#answer") !== null`},
+	{name: "whatif", at: "whatif?drain=general-a-0000+general-b-0000+gpu-c-0190", press: "form.question button",
+		ready: `document.querySelector("#answer") !== null`},
 }
 
 // maxBytes is what a picture of the documents may have.
