@@ -19,6 +19,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/console"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // defaultConsole is where `shardsched console` serves, next to the other default addresses.
@@ -222,7 +223,13 @@ func (f *following) Invoke(ctx context.Context, method string, request, reply an
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return status.FromContextError(err).Err()
 	}
-	return status.Error(cmp.Or(client.Code(err), codes.Unavailable), err.Error())
+	s := status.New(cmp.Or(client.Code(err), codes.Unavailable), err.Error())
+	if client.NotKept(err) {
+		if detailed, err := s.WithDetails(&pb.NotKept{}); err == nil {
+			s = detailed
+		}
+	}
+	return s.Err()
 }
 
 // NewStream implements grpc.ClientConnInterface.
