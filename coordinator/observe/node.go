@@ -148,27 +148,38 @@ func inUnits(name v1.ResourceName, q resource.Quantity) int64 {
 }
 
 // left is the share of a resource that is left.
-func left(a *pb.NodeAmount) float64 {
-	if a.Allocatable <= 0 {
+func left(allocatable, requested int64) float64 {
+	if allocatable <= 0 {
 		return 0
 	}
-	return float64(a.Allocatable-a.Requested) / float64(a.Allocatable)
+	return float64(allocatable-requested) / float64(allocatable)
 }
 
-// usedUpOf is of what too little is left on a node for a pod; "": of nothing. Every pod takes something of cpu, memory and the number of
-// pods.
+// IsUsedUp tells whether too little of a resource is left on a node for a pod. Every pod takes something of cpu, memory and the number
+// of pods; of another resource it is never true.
+func IsUsedUp(resource string, allocatable, requested int64) bool {
+	general := resource == "cpu" || resource == "memory" || resource == "pods"
+	return general && left(allocatable, requested) < usedUp
+}
+
+// IsStranded tells whether what is left of a resource on a node is worth telling, and can't be used, for another is used up there.
+func IsStranded(resource string, allocatable, requested int64) bool {
+	return resource != "pods" && left(allocatable, requested) >= worthTelling
+}
+
+// usedUpOf is the resource that is used up; "": none is.
 func usedUpOf(amounts []*pb.NodeAmount) string {
 	for _, a := range amounts {
-		if general := a.Resource == "cpu" || a.Resource == "memory" || a.Resource == "pods"; general && left(a) < usedUp {
+		if IsUsedUp(a.Resource, a.Allocatable, a.Requested) {
 			return a.Resource
 		}
 	}
 	return ""
 }
 
-// strands tells whether what is left of a resource can't be used, for gone is used up; "": nothing is.
+// strands is IsStranded, for gone is used up; "": nothing is.
 func strands(a *pb.NodeAmount, gone string) bool {
-	return gone != "" && a.Resource != "pods" && a.Resource != gone && left(a) >= worthTelling
+	return gone != "" && a.Resource != gone && IsStranded(a.Resource, a.Allocatable, a.Requested)
 }
 
 // stranded tells what is left and can't be used.
@@ -176,7 +187,7 @@ func stranded(amounts []*pb.NodeAmount) (out []string) {
 	gone := usedUpOf(amounts)
 	for _, a := range amounts {
 		if strands(a, gone) {
-			out = append(out, fmt.Sprintf("%.0f %% of %s: %s is used up", 100*left(a), a.Resource, gone))
+			out = append(out, fmt.Sprintf("%.0f %% of %s: %s is used up", 100*left(a.Allocatable, a.Requested), a.Resource, gone))
 		}
 	}
 	return out

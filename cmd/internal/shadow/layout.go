@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/observe"
 )
 
 // layout is where the pods of one world are, and what that adds up to.
@@ -22,11 +24,12 @@ type layout struct {
 
 // nodeUse is what the pods of a node take. It outlives the node while pods are there: another may come by its name.
 type nodeUse struct {
-	there bool
-	zone  string
-	has   amounts
-	used  amounts
-	pods  map[*pod]struct{}
+	there    bool
+	cordoned bool
+	zone     string
+	has      amounts
+	used     amounts
+	pods     map[*pod]struct{}
 	// busy counts the pods for which a node is needed, which those of DaemonSets and static ones are not.
 	busy int
 }
@@ -58,7 +61,7 @@ func (l *layout) node(name string) *nodeUse {
 
 func (l *layout) setNode(n *v1.Node, has amounts) {
 	u := l.node(n.Name)
-	u.there, u.zone, u.has = true, n.Labels[v1.LabelTopologyZone], has
+	u.there, u.cordoned, u.zone, u.has = true, n.Spec.Unschedulable, n.Labels[v1.LabelTopologyZone], has
 }
 
 func (l *layout) removeNode(name string) {
@@ -104,9 +107,6 @@ func (l *layout) take(p *pod, name string) {
 	l.tidy(name, n)
 }
 
-// usedUp: a resource is used up where less than this share of it is left.
-const usedUp = 0.05
-
 // world adds all nodes up.
 func (l *layout) world(r *resources, now time.Time) World {
 	l.pass(now)
@@ -120,12 +120,15 @@ func (l *layout) world(r *resources, now time.Time) World {
 		if n.busy > 0 {
 			w.NodesInUse++
 		}
-		gone := n.usedUp()
-		for i := range r.names {
+		gone := n.usedUp(r)
+		for i, name := range r.names {
 			left := max(n.has[i]-n.used[i], 0)
 			has[i] += n.has[i]
 			used[i] += n.used[i]
-			if largest[i] = max(largest[i], left); gone {
+			if n.cordoned {
+				continue // nothing of it is for pods
+			}
+			if largest[i] = max(largest[i], left); gone >= 0 && gone != i && observe.IsStranded(string(name), n.has[i], n.used[i]) {
 				stranded[i] += left
 			}
 		}
@@ -149,14 +152,14 @@ func (l *layout) world(r *resources, now time.Time) World {
 	return w
 }
 
-// usedUp tells whether a resource of which every pod takes something is used up.
-func (n *nodeUse) usedUp() bool {
-	for i := range general {
-		if n.has[i] > 0 && float64(n.has[i]-n.used[i]) < usedUp*float64(n.has[i]) {
-			return true
+// usedUp is the place of the resource that is used up, as the scheduler's own reads tell it; -1: none is.
+func (n *nodeUse) usedUp(r *resources) int {
+	for i, name := range r.names {
+		if n.has[i] > 0 && observe.IsUsedUp(string(name), n.has[i], n.used[i]) {
+			return i
 		}
 	}
-	return false
+	return -1
 }
 
 // skew is the share of the fullest zone less that of the emptiest.

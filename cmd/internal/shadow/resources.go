@@ -17,7 +17,6 @@ const (
 	atCPU = iota
 	atMemory
 	atPods
-	general
 )
 
 // amounts are of resources, by their places; cpu in thousandths, others in their unit.
