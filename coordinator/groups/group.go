@@ -1,0 +1,116 @@
+package groups
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MaxMembers is how many members one transaction takes at the most; the pods of a pod group that has more of them to place fail. It
+// bounds for how long others' pods wait.
+const MaxMembers = 8192
+
+// Group is the state of one pod group.
+type Group struct {
+	name    types.NamespacedName
+	gates   Gates
+	spec    *Spec
+	err     error
+	members map[types.UID]Member
+	nodes   map[string]int // of scheduled members: how many each has
+	placed  int            // scheduled members
+	verdict *Verdict
+}
+
+// Member is a pod of a pod group.
+type Member struct {
+	Pod     *v1.Pod
+	Node    string // "": it is not scheduled
+	Assumed bool   // it is not bound yet
+}
+
+// Name is the PodGroup's, whether there is one or not.
+func (x *Group) Name() types.NamespacedName { return x.name }
+
+// Spec is what the PodGroup says; nil: there is none.
+func (x *Group) Spec() *Spec { return x.spec }
+
+// Err says which annotation of the PodGroup can not be read, and why; nil: all can.
+func (x *Group) Err() error { return x.err }
+
+// Member is a member by its UID.
+func (x *Group) Member(uid types.UID) (m Member, ok bool) {
+	m, ok = x.members[uid]
+	return m, ok
+}
+
+// Members are all members, by name.
+func (x *Group) Members() []Member {
+	return slices.SortedFunc(maps.Values(x.members), func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID))
+	})
+}
+
+// Existing counts members.
+func (x *Group) Existing() int { return len(x.members) }
+
+// Scheduled counts members that are assumed on a node or bound to one.
+func (x *Group) Scheduled() int { return x.placed }
+
+// Nodes are the nodes of scheduled members, by name.
+func (x *Group) Nodes() []string { return slices.Sorted(maps.Keys(x.nodes)) }
+
+// gang tells whether minCount counts.
+func (x *Group) gang() bool { return x.gates.Gang && x.spec != nil && x.spec.Gang }
+
+// Need is how many members have to fit for an attempt to succeed: as many as a gang lacks, and one where it lacks none.
+func (x *Group) Need() int {
+	if x.gang() {
+		return max(1, x.spec.MinCount-x.placed)
+	}
+	return 1
+}
+
+// Gate is why members are not to be tried yet, in upstream's words; "": they are.
+func (x *Group) Gate() string {
+	switch {
+	case !x.gates.Gang:
+		return ""
+	case x.spec == nil:
+		return fmt.Sprintf("waiting for pods's pod group %q to appear in scheduling queue", x.name.Name)
+	case x.gang() && len(x.members) < x.spec.MinCount:
+		return "waiting for minCount pods from a gang to appear in scheduling queue"
+	}
+	return ""
+}
+
+// Verdict is what came of the last attempt, or why there was none; nil: nothing is known yet.
+func (x *Group) Verdict() *Verdict { return x.verdict }
+
+// SetVerdict keeps what came of an attempt.
+func (x *Group) SetVerdict(v *Verdict) { x.verdict = v }
+
+func (x *Group) put(uid types.UID, m Member) {
+	x.remove(uid)
+	x.members[uid] = m
+	if m.Node != "" {
+		x.nodes[m.Node]++
+		x.placed++
+	}
+}
+
+func (x *Group) remove(uid types.UID) {
+	m := x.members[uid]
+	delete(x.members, uid)
+	if m.Node == "" {
+		return
+	}
+	x.placed--
+	if x.nodes[m.Node]--; x.nodes[m.Node] == 0 {
+		delete(x.nodes, m.Node)
+	}
+}
