@@ -149,6 +149,8 @@ type Question struct {
 	Class *compile.Class
 	// Nominees are the rows to which pods that come before this pod are nominated.
 	Nominees []*Nominee
+	// Within is the domain whose nodes the pod may get; what the class counts of other pods it counts in the whole cluster.
+	Within Domain
 	// Node is the node that the pod is nominated to, which is tried before all others; empty: none.
 	Node string
 	// Alone tells that reviewers take part in the decision besides the class's own plugins. Reviewed tells that they look at all
