@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/journal"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/outoftree"
@@ -38,6 +39,8 @@ type SchedulerConfig struct {
 	Term uint64
 	// Shards is the number of shards; 0: it follows from how many nodes there are at first.
 	Shards int
+	// Groups are the gates of pod groups.
+	Groups groups.Gates
 	// BatchSize is how many pods share a round at the most; 0: DefaultBatchSize.
 	// It has no influence on decisions.
 	BatchSize int

@@ -1,7 +1,10 @@
 package coordinator
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -75,6 +78,12 @@ func (l forIntake) Fail(err error)          { l.fail(err) }
 func (l forIntake) ClaimGone(pod types.UID) { l.queue.ClaimGone(pod) }
 func (l forIntake) NodeAdded()              { clear(l.failing) }
 
+// PodGroupSet is part of intake.Loop. A change of its status alone helps no pod.
+func (l forIntake) PodGroupSet(old, now *v1alpha2.PodGroup) {
+	same := old != nil && old.UID == now.UID && old.Generation == now.Generation && maps.Equal(old.Annotations, now.Annotations)
+	l.queue.Regroup(types.NamespacedName{Namespace: now.Namespace, Name: now.Name}, !same)
+}
+
 func (l forIntake) RowsMade() {
 	if l.answers.Deciding() {
 		l.batch.size.invalidate()
@@ -88,6 +97,7 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		return
 	}
 	if s.cfg.Profiles[p.Spec.SchedulerName] == nil {
+		s.groups.PodSet(p, false)
 		s.disown(p.UID) // it may have been ours before
 		return
 	}
@@ -166,6 +176,9 @@ func (s *Scheduler) seen(p *v1.Pod) {
 	before, was, assumed := s.state.Pod(p.UID)
 	old := s.intake.SetPod(p)
 	s.admission.seen(p)
+	if x := s.groups.Of(p); x != nil {
+		s.queue.Regroup(x.Name(), false)
+	}
 	s.unqueue(p.UID)
 	if was != "" && was != p.Spec.NodeName {
 		// Another scheduler has bound it to another node: the room that it was assumed to take is free again.

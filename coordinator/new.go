@@ -20,6 +20,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/intake"
 	"github.com/shardsched/shardsched/coordinator/journal"
 	"github.com/shardsched/shardsched/coordinator/nominees"
@@ -56,7 +57,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		batch:       batch{size: newBatchSize(cfg.BatchSize)},
 		since:       cfg.Now(),
 		failing:     map[types.UID]struct{}{},
+		groups:      groups.New(cfg.Groups),
 	}
+	s.state.UseGroups(s.groups)
 	s.history = observe.NewHistory(s.kept)
 	if !free {
 		s.state.Bound(state.Bounded())
@@ -133,7 +136,7 @@ func (s *Scheduler) addQueue(cfg *SchedulerConfig) error {
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff,
 		MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
 		Meter: s.metrics.Queue(), Timer: cfg.Now,
-		Profiles: hints, Plugins: rules.QueuePlugins(hints),
+		Profiles: hints, Plugins: rules.QueuePlugins(hints), Groups: s.groups,
 	})
 	s.nominees = nominees.New(s.queue, s.state.Cache, s.state.Storage())
 	s.intake = intake.New(intake.Config{

@@ -22,6 +22,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/intake"
 	"github.com/shardsched/shardsched/coordinator/journal"
 	"github.com/shardsched/shardsched/coordinator/nominees"
@@ -94,6 +95,7 @@ type Scheduler struct {
 	admission   admission
 	preemptions preemptions
 	parking     parking
+	groups      *groups.Groups // nil: there are no pod groups
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.
 	failing map[types.UID]struct{}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MaxMembers is how many members one transaction takes at the most; the pods of a pod group that has more of them to place fail. It
-// bounds for how long others' pods wait.
+// MaxMembers is how many members one transaction takes at the most. It bounds for how long others' pods wait. Of a pod group that has
+// more of them to place so many are tried, then others; a gang that needs more at once is held back.
 const MaxMembers = 8192
 
 // Group is the state of one pod group.
@@ -82,6 +82,8 @@ func (x *Group) Gate() string {
 		return ""
 	case x.spec == nil:
 		return fmt.Sprintf("waiting for pods's pod group %q to appear in scheduling queue", x.name.Name)
+	case x.gang() && x.Need() > MaxMembers:
+		return fmt.Sprintf("minCount is %d, at most %d pods are scheduled together", x.spec.MinCount, MaxMembers)
 	case x.gang() && len(x.members) < x.spec.MinCount:
 		return "waiting for minCount pods from a gang to appear in scheduling queue"
 	}

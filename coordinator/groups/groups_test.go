@@ -84,6 +84,26 @@ func TestMembersAreGatedUntilThereAreEnoughOfThem(t *testing.T) {
 	}
 }
 
+func TestAGangThatNeedsMoreThanATransactionTakesIsHeldBack(t *testing.T) {
+	g := New(All())
+	g.Set(gang("g", math.MaxInt32))
+	if got, want := g.Get(named("g")).Gate(), "minCount is 2147483647, at most 8192 pods are scheduled together"; got != want {
+		t.Errorf("the gate says %q, want %q", got, want)
+	}
+	g.Set(gang("g", MaxMembers+1))
+	for i := range MaxMembers + 1 {
+		g.PodSet(pod(fmt.Sprint("p", i), "g", ""), true)
+	}
+	x := g.Get(named("g"))
+	if x.Gate() == "" {
+		t.Errorf("with all of its members, it is not held back")
+	}
+	g.PodSet(pod("p0", "g", "n"), true)
+	if got := x.Gate(); got != "" {
+		t.Errorf("with %d needed, the gate says %q", x.Need(), got)
+	}
+}
+
 func TestWithoutTheGateOfGangsMinCountIsNobodys(t *testing.T) {
 	g := New(Gates{Workload: true})
 	g.PodSet(pod("a", "g", ""), true)

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/nominees"
@@ -25,6 +26,8 @@ type Loop interface {
 	ClaimGone(pod types.UID)
 	// NodeAdded says that a node has come.
 	NodeAdded()
+	// PodGroupSet says that a PodGroup is new or has changed; old is nil where it is new.
+	PodGroupSet(old, now *v1alpha2.PodGroup)
 	// RowsMade says that a row was made, or made anew, or is gone, in a way that held answers may know nothing of.
 	RowsMade()
 	// Fail ends the term.
@@ -121,6 +124,10 @@ func (t *Intake) object(old, now objects.Object) {
 		return
 	}
 	t.EndQuarantine(cmp.Or(now, old))
+	if x, ok := now.(*v1alpha2.PodGroup); ok {
+		was, _ := old.(*v1alpha2.PodGroup)
+		t.Loop.PodGroupSet(was, x)
+	}
 	t.moveAll(queue.Changes(old, now))
 	t.MoveClaims()
 }

@@ -124,10 +124,10 @@ func (q *Queue) AsideFor(waits Await) uint64 {
 func (q *Queue) PopAside(waits Await, class uint64, n int, into []*Pod) []*Pod {
 	a := &q.aside[waits]
 	a.turns++
-	for ; n > 0 && a.by[class] != nil; n-- {
+	for had := len(into); len(into)-had < n && a.by[class] != nil; {
 		p := a.by[class].head()
 		p.tenant.turn = a.turns // pop moves it among the heads
-		into = append(into, q.pop(p, false))
+		into = q.popWithMates(p, false, into)
 	}
 	if len(a.tenants) > 2*a.len+keptTurns {
 		maps.DeleteFunc(a.tenants, func(_ string, t *tenant) bool { return t.pods.len() == 0 })

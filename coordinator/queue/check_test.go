@@ -98,7 +98,7 @@ func checkIndex(t failer, q *Queue, want int) {
 				t.Fatalf("index of plugin %d: bucket %d is empty", plugin, slot)
 			}
 			for i, p := range b.pods {
-				key := bucketKey{rejectors: p.rejectors}
+				key := bucketKey{rejectors: p.rejectors, mates: p.mates(p.ClassID)}
 				if p.ClassID != 0 {
 					key.classID, key.likeness = p.ClassID, alikeOf(q, p)
 				}

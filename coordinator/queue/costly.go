@@ -26,7 +26,7 @@ func (q *Queue) ready(p *Pod) ordered {
 // popCostly pops a costly pod for a batch of up to n that has pods already, but for one that can have one only.
 func (q *Queue) popCostly(n int, into []*Pod) []*Pod {
 	if p := q.costly.head(); p != nil && (n > 1 || len(into) == 0) {
-		return append(into, q.pop(p, false))
+		return q.popWithMates(p, false, into)
 	}
 	return into
 }

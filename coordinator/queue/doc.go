@@ -92,8 +92,23 @@
 //
 // A pod's selectors are read once, not once per event.
 //
-// What the queue does not know (plugins that give Pending, pod groups) it does not hold
-// yet.
+// What the queue does not know (plugins that give Pending) it does not hold yet.
+//
+// # Pod groups
+//
+// Pods that are of one pod group (package groups) are in places of their own as any others, and a Group knows them. They act as one
+// entry, at these points:
+//
+//	PopBatch       with a member come all that are queued, by priority, then FirstAttempt: from Active, both kinds of backoff and
+//	               Unschedulable. So the pod group's rank is its best member's. They are never split over batches
+//	Turn           goes by the best member in flight
+//	Gated          members that lack their PodGroup or mates come to Active together, by Regroup or with the mate that was missing
+//	GroupFailed    follows Unschedulable or Error of each: the longest backoff is everybody's, and each waits for what any of them
+//	               was rejected by. A pod group is not popped before its backoff is over
+//	an event       that helps one has all of them tried; where they are alike, once it has made enough room (group_wait.go)
+//	Add            a new member that no gate holds has all of them tried with it
+//
+// Delete, Update, Activate, GiveBack, Done and Restore are a pod's own.
 //
 // # Nominations
 //

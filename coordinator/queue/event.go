@@ -78,6 +78,7 @@ const (
 	eventTimeout       = "UnschedulableTimeout"
 	eventPodAdded      = "UnschedulablePodAdd"
 	eventPodUpdated    = "UnschedulablePodUpdate"
+	eventPodGroup      = "scheduling.k8s.io/PodGroupAdd"
 )
 
 // Event is a change in the cluster that may help a pod. Make one with the functions of

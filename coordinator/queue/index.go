@@ -16,6 +16,7 @@ type bucket struct {
 	// limited says that the last event that helps makes room for a number of pods, which is room.
 	limited bool
 	room    int
+	copies  copies // where it is of pod groups whose members are counted
 	// differs holds the keys of labels in which its pods differ, or once did, where it has a
 	// likeness; differAll says that these are too many, and any label may differ.
 	differs   map[string]bool
@@ -40,17 +41,18 @@ type bucketKey struct {
 	rejectors set
 	classID   uint64
 	likeness  likeness
+	mates     mates
 }
 
 // add puts a pod under its rejectors and its topics.
-func (x *index) add(r *rules, p *Pod, class uint64, like likeness) {
-	b := x.bucketOf(bucketKey{p.rejectors, class, like})
+func (x *index) add(r *rules, p *Pod, key bucketKey) {
+	b, like := x.bucketOf(key), key.likeness
 	if len(b.pods) == 0 {
 		topics, told := r.topics(p.rejectors, p)
 		if !told {
 			x.drop(b)
 			p.rejectors |= unknown
-			b = x.bucketOf(bucketKey{rejectors: p.rejectors})
+			b = x.bucketOf(bucketKey{rejectors: p.rejectors, mates: p.mates(0)})
 		}
 		for _, t := range topics {
 			x.file(b, t)
@@ -124,7 +126,10 @@ func (x *index) helped(r *rules, e *Event, also []*bucket, into []*Pod) []*Pod {
 	ask := func(b *bucket) {
 		if b.asked != x.events && b.rejectors&interested != 0 {
 			b.asked, b.limited = x.events, false
-			if into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into); b.limited {
+			each := b.rejectors&readers != 0 && b.differIn(keys)
+			if b.mates.of == countedMates {
+				into = b.helpedCounted(r, e, each, into)
+			} else if into = b.helped(r, e, each, into); b.limited {
 				x.kept = append(x.kept, b)
 			}
 		}
@@ -151,7 +156,7 @@ func (b *bucket) helped(r *rules, e *Event, each bool, into []*Pod) []*Pod {
 	if !each && !r.helps(b.rejectors, b.pods[0], e) {
 		return into
 	}
-	if !each {
+	if !each && b.mates.of == noMates {
 		if b.room, b.limited = r.room(b.rejectors, b.pods[0], e); b.limited {
 			return b.first(b.room, e, into)
 		}

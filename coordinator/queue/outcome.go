@@ -3,7 +3,8 @@ package queue
 import "slices"
 
 // Unschedulable ends an attempt that plugins rejected. The pod waits for an event that
-// may help it; one that came during the attempt counts. Without a plugin it is an error.
+// may help it; one that came during the attempt counts. Without a plugin it is an error. After the members of a pod group
+// GroupFailed is to follow.
 func (q *Queue) Unschedulable(p *Pod, rejectedBy []string, message string) {
 	if len(rejectedBy) == 0 {
 		q.fail(p, message)

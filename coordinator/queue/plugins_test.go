@@ -55,6 +55,7 @@ func TestPluginsWaitForTheEventsOfUpstream(t *testing.T) {
 			"resource.k8s.io/DeviceClass": "Add Update", "UnschedulablePod": "UpdatePodGeneratedResourceClaim",
 			"Node": "Add UpdateNodeAllocatable UpdateNodeLabel UpdateNodeTaint",
 		},
+		"GangScheduling": {}, // Regroup tells instead
 	}
 	r, err := newRules(DefaultPlugins(nil))
 	if err != nil {

@@ -93,6 +93,9 @@ type Pod struct {
 	Aside  uint64
 	Awaits Await
 
+	// Group is the pod group that the pod is of; nil: none.
+	Group *Group
+
 	// View is the owner's, for what it makes of the pod for out-of-tree plugins.
 	View any
 
@@ -108,6 +111,8 @@ type Pod struct {
 	early      bool     // popped from its backoff
 	activated  bool     // Activate was called while in flight
 	deleted    bool     // deleted while in flight
+	mate       int      // in its pod group
+	stalled    bool     // gated by the state of its pod group
 	blamed     []string // the plugins that the meter was told of
 	usage      *pb.PodUsage
 	parsed     parsed

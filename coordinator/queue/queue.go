@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/groups"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -32,6 +33,8 @@ type Config struct {
 	// Met is told of each panic of a plugin's hint, or of its PreEnqueue, and which pod that was about; nil: it
 	// was about an event alone. Without Met a panic goes on.
 	Met func(plugin string, p *Pod, panicked any)
+	// Groups are the pod groups; nil: there are none, and pods that name one are tried one by one.
+	Groups *groups.Groups
 	// Meter is told what the queue does; nil: nobody is. Timer is the clock that measures
 	// for it; nil: the real one.
 	Meter Meter
@@ -64,6 +67,9 @@ type Queue struct {
 	index   index // Unschedulable and Gated, by plugin
 	flights flights
 	moving  []*Pod // scratch
+
+	states *groups.Groups // nil: there are no pod groups
+	groups map[types.NamespacedName]*Group
 
 	retellings *rate.Limiter // attempts for what pods are told alone
 
@@ -104,6 +110,8 @@ func New(cfg Config) *Queue {
 		errors:           heap{before: endsIn(order)},
 		waiting:          heap{before: olderThan},
 		index:            index{before: order},
+		states:           cfg.Groups,
+		groups:           map[types.NamespacedName]*Group{},
 		retellings:       rate.NewLimiter(retellings, retellings),
 	}
 }
@@ -137,9 +145,10 @@ func (q *Queue) Add(obj *v1.Pod) {
 	if e := q.entries[obj.UID]; e != nil {
 		delete(q.entries, obj.UID)
 		q.restore(p, e)
-		return
+	} else {
+		q.admit(p, Active, eventPodAdded)
 	}
-	q.admit(p, Active, eventPodAdded)
+	q.regroup(p.Group, eventPodAdded)
 }
 
 // enlist makes a pod known and gives it its number, unless it has one.
@@ -152,6 +161,7 @@ func (q *Queue) enlist(p *Pod) {
 		p.Seq = q.seq
 	}
 	q.pods[p.Obj.UID], q.names[p.name()] = p, p
+	q.join(p)
 }
 
 // Update takes in a pod's new object. Where the change is one that may help it, it is tried
@@ -192,6 +202,7 @@ func (q *Queue) Update(obj *v1.Pod) {
 	case Unschedulable:
 		q.updateUnschedulable(p, podUpdated(PendingPod, old, obj))
 	}
+	q.regroup(p.Group, eventPodUpdated)
 }
 
 // updateGated holds a pod's own events against it. Where none of them helps it stays held back, maybe with another message.
@@ -241,6 +252,7 @@ func (q *Queue) drop(p *Pod) {
 	delete(q.pods, p.Obj.UID)
 	q.forgetName(p)
 	q.passOn(p)
+	q.leave(p)
 }
 
 func (q *Queue) forgetName(p *Pod) {
@@ -251,14 +263,15 @@ func (q *Queue) forgetName(p *Pod) {
 
 // PopBatch appends up to n pods to into, in the queue's order; they are in flight then. Where
 // Active runs out, pods are taken from Backoff before their time, unless they are to wait. Each is to be given to
-// Done, Unschedulable, Error or GiveBack.
+// Done, Unschedulable, Error or GiveBack. With a pod of a pod group come all others of it that are queued, up to
+// groups.MaxMembers of them, one after the other; they may make the batch longer.
 func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 	q.Flush()
-	ordinary := n
+	ordinary, had := n, len(into)
 	if q.costly.len() > 0 && n > 1 {
 		ordinary--
 	}
-	for range ordinary {
+	for len(into)-had < ordinary {
 		p := q.active.head()
 		early := p == nil
 		if early {
@@ -267,7 +280,8 @@ func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 			}
 			q.tell(Active, eventPoppedEarly)
 		}
-		if into = append(into, q.pop(p, early)); p.isCostly() {
+		from := len(into)
+		if into = q.popWithMates(p, early, into); slices.ContainsFunc(into[from:], (*Pod).isCostly) {
 			return into
 		}
 	}
@@ -306,10 +320,12 @@ func (q *Queue) Turn(p *Pod) bool {
 	if p.place != InFlight {
 		return true
 	}
+	turn := p
 	if p.last {
-		q.flights.turn(p)
+		q.flights.turn(turn)
 		return true
 	}
+	p = q.first(p)
 	head := q.active.head()
 	if p.early {
 		other := q.backoff.head()
@@ -319,7 +335,7 @@ func (q *Queue) Turn(p *Pod) bool {
 	} else if head != nil && q.active.before(head, p) {
 		return false
 	}
-	q.flights.turn(p)
+	q.flights.turn(turn)
 	return true
 }
 
@@ -328,6 +344,7 @@ func (q *Queue) Turn(p *Pod) bool {
 func (q *Queue) Done(uid types.UID) {
 	if p := q.pods[uid]; p != nil && p.place == InFlight {
 		p.represents = nil
+		q.placed(p.Group)
 		q.drop(p)
 	}
 }
@@ -429,11 +446,20 @@ func (q *Queue) Activate(uids ...types.UID) {
 
 // requeue puts a pod where it waits for its turn: Active, or Backoff as long as it is backing
 // off.
+// A member of a pod group that was unschedulable takes its mates along.
 func (q *Queue) requeue(p *Pod, event string) {
+	waited := p.place == Unschedulable
+	q.requeueOne(p, event)
+	if waited && p.Group != nil {
+		q.wakeMates(p.Group, event)
+	}
+}
+
+func (q *Queue) requeueOne(p *Pod, event string) {
 	to := Active
 	if isBackingOff(p, q.now()) {
 		to = Backoff
-		if len(p.RejectedBy) == 0 {
+		if len(p.RejectedBy) == 0 || p.Group != nil {
 			to = ErrorBackoff
 		}
 	}
@@ -461,6 +487,7 @@ func (q *Queue) admit(p *Pod, to Place, event string) {
 	waited := p.place == Unschedulable || p.place == Gated
 	q.take(p)
 	p.Gated, p.rejectors, p.ClassID = plugin, q.rules.names[plugin], 0
+	q.hold(p, plugin == GangScheduling)
 	q.put(p, Gated)
 	q.blame(p, []string{plugin})
 	if !waited {
@@ -516,7 +543,7 @@ func (q *Queue) addToIndex(p *Pod) {
 	if p.rejectors&q.rules.asksEach != 0 {
 		class, like = 0, likeness{} // out-of-tree plugins may look at anything
 	}
-	q.index.add(q.rules, p, class, like)
+	q.index.add(q.rules, p, bucketKey{p.rejectors, class, like, p.mates(class)})
 }
 
 // take takes a pod out of its place; it is nowhere then.
@@ -534,6 +561,7 @@ func (q *Queue) take(p *Pod) {
 		q.waiting.remove(p)
 		q.index.remove(p)
 	case Gated:
+		q.hold(p, false)
 		q.index.remove(p)
 	case InFlight:
 		q.flights.land(p)

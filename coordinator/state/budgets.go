@@ -46,6 +46,7 @@ func (s *State) FollowBudgets(counted bool) {
 
 // Pend takes in a pod that waits for a node: its budgets expect it.
 func (s *State) Pend(p *v1.Pod) {
+	s.groups.PodSet(p, true)
 	if s.counted {
 		s.follow(p, false)
 	}

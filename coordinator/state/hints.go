@@ -7,6 +7,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -51,6 +52,11 @@ func (h Hints) Claims() queue.Claims {
 	}
 	return h.State.devices
 }
+
+var _ queue.KnowsGroups = Hints{}
+
+// Groups is part of queue.KnowsGroups.
+func (h Hints) Groups() *groups.Groups { return h.State.groups }
 
 // Preempting is part of queue.Profiles.
 func (h Hints) Preempting(p *v1.Pod) bool {

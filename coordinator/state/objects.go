@@ -5,7 +5,9 @@ import (
 	"iter"
 	"maps"
 
+	"k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -35,12 +37,22 @@ func (s *State) Kept() iter.Seq[objects.Object] { return maps.Values(s.objects) 
 func (s *State) Change(old, now objects.Object) (err error) {
 	defer s.RecoverInto(&err)
 	s.cluster.Set(old, now)
+	s.podGroup(old, now)
 	if now != nil {
 		s.volumes.Set(now)
 	} else {
 		s.volumes.Delete(old)
 	}
 	return cmp.Or(s.changeDevices(old, now), s.limit(old, now), s.budget(old, now))
+}
+
+// podGroup takes in a change of a PodGroup.
+func (s *State) podGroup(old, now objects.Object) {
+	if x, ok := now.(*v1alpha2.PodGroup); ok {
+		s.groups.Set(x)
+	} else if x, ok := old.(*v1alpha2.PodGroup); ok {
+		s.groups.Remove(types.NamespacedName{Namespace: x.Namespace, Name: x.Name})
+	}
 }
 
 // limit takes over from a CSINode how many volumes each driver attaches.

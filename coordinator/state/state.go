@@ -15,6 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/devices"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/volumes"
@@ -48,6 +49,7 @@ type State struct {
 	nominated            []*count.Carried
 	nominations, storage uint64
 	counting             counting
+	groups               *groups.Groups // nil: there are no pod groups
 }
 
 // Hooks are what the state calls; nil: nothing.
@@ -97,6 +99,9 @@ func (s *State) Volumes() compile.Volumes  { return s.volumes }
 // Storage is what is known of volumes, and Budgets of PodDisruptionBudgets.
 func (s *State) Storage() *volumes.Cache   { return s.volumes }
 func (s *State) Budgets() *cluster.Budgets { return s.budgets }
+
+// UseGroups has the members of pod groups followed. It is called before any pod is added.
+func (s *State) UseGroups(g *groups.Groups) { s.groups = g }
 
 // RecoverInto turns a panic into an error. It is deferred.
 func (s *State) RecoverInto(err *error) {
@@ -170,6 +175,7 @@ func (s *State) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision 
 	if err := s.Cache.Assume(p, nodeName, usage, decision); err != nil {
 		return err
 	}
+	s.groups.Assumed(p, nodeName)
 	s.hooks.Changed(nodeName)
 	return s.mount(nodeName, p)
 }
@@ -204,6 +210,7 @@ func (s *State) Redo(node string) (err error) {
 func (s *State) SetPod(p *v1.Pod) (old *v1.Pod, err error) {
 	defer s.RecoverInto(&err)
 	before, was, _ := s.Pod(p.UID)
+	s.groups.PodSet(p, false)
 	s.follow(p, true)
 	old, err = s.Cache.SetPod(p)
 	if was != p.Spec.NodeName {
@@ -260,6 +267,7 @@ func (s *State) Forget(p *v1.Pod) (forgotten bool, err error) {
 	if err = s.mended(nodeName, err); err != nil || !forgotten {
 		return forgotten, err
 	}
+	s.groups.Forgotten(object)
 	s.hooks.Changed(nodeName)
 	s.follow(object, false)
 	return true, s.unmount(nodeName, object)
@@ -268,6 +276,7 @@ func (s *State) Forget(p *v1.Pod) (forgotten bool, err error) {
 // RemovePod is Cache.RemovePod. The pod may be pending.
 func (s *State) RemovePod(p *v1.Pod) (old *v1.Pod, nodeName string, err error) {
 	defer s.RecoverInto(&err)
+	s.groups.PodGone(p)
 	s.volumes.Delete(p)
 	s.budgets.RemovePod(p)
 	if err := s.changeDevices(p, nil); err != nil {

@@ -1,0 +1,171 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/groups"
+)
+
+// GangScheduling is the plugin that holds members of pod groups back. It has rejected those that fit where too few of their mates do.
+const GangScheduling = "GangScheduling"
+
+// Group is the pods of the queue that are of one pod group. Each is in a place of its own, and ranks as any pod. What makes them one
+// entry is that they leave together: with the first that is popped come all others that wait, whatever is left of their backoff.
+//
+// Differs from upstream: a pod group that has failed backs off as one, its members are not popped before that is over, and then they
+// wait for an event. Upstream tries them again after their backoff, and at once where nothing else is active.
+type Group struct {
+	name    types.NamespacedName
+	pods    []*Pod
+	stalled int // of the pods, those that are gated by the state of the pod group
+	wait    wait
+}
+
+// KnowsGroups is implemented by Profiles that know of pod groups.
+type KnowsGroups interface {
+	// Groups are the pod groups; nil: there are none.
+	Groups() *groups.Groups
+}
+
+// Name is the PodGroup's.
+func (g *Group) Name() types.NamespacedName { return g.name }
+
+// Len counts the pods.
+func (g *Group) Len() int { return len(g.pods) }
+
+// GroupOf is a pod group of which the queue has pods; nil: it has none.
+func (q *Queue) GroupOf(name types.NamespacedName) *Group { return q.groups[name] }
+
+// join makes a pod known to its pod group.
+func (q *Queue) join(p *Pod) {
+	if q.states == nil {
+		return
+	}
+	name, ok := groups.NameOf(p.Obj)
+	if !ok {
+		return
+	}
+	g := q.groups[name]
+	if g == nil {
+		g = &Group{name: name}
+		q.groups[name] = g
+	}
+	p.Group, p.mate = g, len(g.pods)
+	g.pods = append(g.pods, p)
+}
+
+// leave takes a pod out of its pod group.
+func (q *Queue) leave(p *Pod) {
+	g := p.Group
+	if g == nil {
+		return
+	}
+	last := g.pods[len(g.pods)-1]
+	g.pods[p.mate], last.mate = last, p.mate
+	g.pods[len(g.pods)-1] = nil
+	if g.pods = g.pods[:len(g.pods)-1]; len(g.pods) == 0 {
+		delete(q.groups, g.name)
+		q.callOthers(g)
+	}
+}
+
+// hold notes whether a pod is gated by the state of its pod group.
+func (q *Queue) hold(p *Pod, held bool) {
+	if p.Group == nil || p.stalled == held {
+		return
+	}
+	if p.stalled = held; held {
+		p.Group.stalled++
+	} else {
+		p.Group.stalled--
+	}
+}
+
+// Regroup tells that the state of a pod group has changed: pods that it has held back are tried, if it does not any more.
+// Changed: the PodGroup is another one, so that its pods are tried in any case.
+func (q *Queue) Regroup(name types.NamespacedName, changed bool) {
+	g := q.groups[name]
+	if g == nil {
+		return
+	}
+	q.regroup(g, eventPodGroup)
+	if changed {
+		q.wakeMates(g, eventPodGroup)
+	}
+}
+
+// regroup lets pods in that the state of their pod group does not hold back any more.
+func (q *Queue) regroup(g *Group, event string) {
+	if g == nil || g.stalled == 0 {
+		return
+	}
+	if state := q.states.Get(g.name); state != nil && state.Gate() != "" {
+		return
+	}
+	for _, p := range g.pods {
+		if p.stalled {
+			q.requeue(p, event)
+		}
+	}
+}
+
+// wakeMates has the pods of a pod group tried that wait for an event.
+func (q *Queue) wakeMates(g *Group, event string) {
+	for _, p := range g.pods {
+		if p.place == Unschedulable {
+			q.requeueOne(p, event)
+		}
+	}
+}
+
+// popWithMates pops a pod, and the others of its pod group that wait for anything but a gate, in the order in which they are decided.
+func (q *Queue) popWithMates(p *Pod, early bool, into []*Pod) []*Pod {
+	if p.Group == nil {
+		return append(into, q.pop(p, early))
+	}
+	from := len(into)
+	p.Group.wait.counted = false
+	for _, m := range p.Group.pods {
+		if m.place != InFlight && m.place != Gated {
+			into = append(into, m)
+		}
+	}
+	slices.SortFunc(into[from:], inGang)
+	if most := from + groups.MaxMembers; len(into) > most {
+		clear(into[most:])
+		into = into[:most]
+	}
+	last := slices.ContainsFunc(into[from:], func(m *Pod) bool { return m.isCostly() || m.Aside != 0 })
+	for _, m := range into[from:] {
+		if m.place != Active {
+			q.tell(Active, eventActivated)
+		}
+		if m.FirstAttempt.IsZero() {
+			m.FirstAttempt = q.now()
+		}
+		q.pop(m, false)
+		m.last = last
+	}
+	return into
+}
+
+// inGang is the order in which members are decided.
+func inGang(a, b *Pod) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.FirstAttempt.Compare(b.FirstAttempt), cmp.Compare(a.Seq, b.Seq))
+}
+
+// first is the pod in flight that a pod group is ranked by.
+func (q *Queue) first(p *Pod) *Pod {
+	if p.Group == nil {
+		return p
+	}
+	for _, m := range p.Group.pods {
+		if m.place == InFlight && q.active.before(m, p) {
+			p = m
+		}
+	}
+	return p
+}

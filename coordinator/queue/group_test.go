@@ -1,0 +1,413 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/groups"
+	"github.com/shardsched/shardsched/internal/testkit/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// gangs is a queue with pod groups, and a clock that stands still.
+type gangs struct {
+	*testing.T
+	*Queue
+	states *groups.Groups
+	now    time.Time
+	room   map[string]int64 // of nodes
+}
+
+func newGangs(t *testing.T) *gangs {
+	x := &gangs{T: t, states: groups.New(groups.All()), now: start, room: map[string]int64{}}
+	plugins := append(modelPlugins(), Plugin{Name: GangScheduling, PreEnqueue: func(p *v1.Pod) string {
+		if g := x.states.Of(p); g != nil {
+			return g.Gate()
+		}
+		return ""
+	}})
+	for i := range plugins {
+		plugins[i].Local, plugins[i].Room = true, plugins[i].Name == "room"
+	}
+	x.Queue = newOf(Config{
+		Now: func() time.Time { return x.now }, Plugins: plugins, Groups: x.states,
+		Profiles: roomOnly{room: x.room},
+	})
+	return x
+}
+
+// roomOnly knows the room of nodes.
+type roomOnly struct {
+	Profiles
+	room map[string]int64
+}
+
+func (r roomOnly) Room(_ *v1.Pod, _ *pb.Resources, node string) (int64, bool) {
+	return r.room[node], true
+}
+
+func member(name, group string) *build.PodBuilder { return build.Pod(name).Member(group) }
+
+func (x *gangs) set(group string, minCount int32) {
+	obj := &v1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: group}}
+	obj.Spec.SchedulingPolicy.Gang = &v1alpha2.GangSchedulingPolicy{MinCount: minCount}
+	x.states.Set(obj)
+	x.Regroup(types.NamespacedName{Namespace: "default", Name: group}, false)
+}
+
+func (x *gangs) add(p *v1.Pod) {
+	x.Helper()
+	x.states.PodSet(p, true)
+	x.Add(p)
+	check(x.T, x.Queue)
+}
+
+// gang adds a whole gang, of n members.
+func (x *gangs) gang(name string, n int) {
+	x.Helper()
+	x.set(name, int32(n))
+	for i := range n {
+		x.add(member(fmt.Sprintf("%s-%d", name, i), name).Obj())
+	}
+}
+
+// pop pops, and tells the names.
+func (x *gangs) pop(n int) (pods []*Pod, names string) {
+	x.Helper()
+	pods = x.PopBatch(n, nil)
+	var list []string
+	for _, p := range pods {
+		list = append(list, p.Obj.Name)
+	}
+	check(x.T, x.Queue)
+	return pods, strings.Join(list, " ")
+}
+
+// fail fails an attempt of a gang in which fit members fit.
+func (x *gangs) fail(pods []*Pod, wants, fit int) {
+	x.Helper()
+	for i, p := range pods {
+		p.ClassID = 7
+		by := []string{"room"}
+		if i < fit {
+			by = []string{GangScheduling}
+		}
+		x.Unschedulable(p, by, "no")
+	}
+	x.GroupFailed(pods[0].Group, wants, fit)
+	check(x.T, x.Queue)
+}
+
+func (x *gangs) wants(pods, want string) {
+	x.Helper()
+	if pods != want {
+		x.Errorf("popped %q, want %q", pods, want)
+	}
+}
+
+// freed is that a pod has left a node, which has room for n now.
+func (x *gangs) freed(node string, n int64) {
+	x.room[node] = n
+	x.Move(AssignedPodDeleted(build.Pod("gone").Node(node).Obj()))
+	check(x.T, x.Queue)
+}
+
+func TestMembersArePoppedTogetherAndMakeTheBatchLonger(t *testing.T) {
+	x := newGangs(t)
+	x.add(build.Pod("a").Obj())
+	x.gang("g", 3)
+	x.add(build.Pod("b").Obj())
+	x.add(build.Pod("high").Priority(9).Obj())
+	_, got := x.pop(3)
+	x.wants(got, "high a g-0 g-1 g-2")
+	_, got = x.pop(3)
+	x.wants(got, "b")
+}
+
+func TestAGangRanksByItsBestMember(t *testing.T) {
+	x := newGangs(t)
+	x.add(build.Pod("middle").Priority(5).Obj())
+	x.set("g", 2)
+	x.add(member("low", "g").Obj())
+	x.add(member("high", "g").Priority(9).Obj())
+	_, got := x.pop(1)
+	x.wants(got, "high low")
+}
+
+func TestMembersWaitForTheirPodGroupAndForEachOther(t *testing.T) {
+	x := newGangs(t)
+	x.add(member("a", "g").Obj())
+	x.add(member("b", "g").Obj())
+	if _, got := x.pop(9); got != "" || x.Len(Gated) != 2 {
+		t.Fatalf("without the PodGroup: popped %q, %d gated", got, x.Len(Gated))
+	}
+	x.set("g", 3)
+	if x.Len(Gated) != 2 {
+		t.Fatalf("with 2 of 3: %d gated, want 2", x.Len(Gated))
+	}
+	x.add(member("c", "g").Gate("own").Obj())
+	_, got := x.pop(9)
+	x.wants(got, "a b") // a gated member exists
+	if x.Len(Gated) != 1 {
+		t.Errorf("%d gated, want the one with a gate of its own", x.Len(Gated))
+	}
+}
+
+func TestABoundMemberOfAnotherSchedulerCompletesAGang(t *testing.T) {
+	x := newGangs(t)
+	x.set("g", 2)
+	x.add(member("a", "g").Obj())
+	x.states.PodSet(member("b", "g").Node("n").Obj(), false)
+	x.Regroup(types.NamespacedName{Namespace: "default", Name: "g"}, false)
+	_, got := x.pop(9)
+	x.wants(got, "a")
+}
+
+func TestAGangBacksOffAsOneAndThenWaitsForAnEvent(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 2)
+	pods, _ := x.pop(1)
+	x.fail(pods, 0, 0)
+	if x.Len(Unschedulable) != 2 {
+		t.Fatalf("%d unschedulable, want 2", x.Len(Unschedulable))
+	}
+	if _, got := x.pop(9); got != "" {
+		t.Errorf("popped %q without an event", got)
+	}
+	x.freed("n", 1)
+	if _, got := x.pop(9); got != "" {
+		t.Errorf("popped %q though it backs off and nothing else is active", got)
+	}
+	x.now = x.now.Add(2 * time.Second)
+	_, got := x.pop(1)
+	x.wants(got, "g-0 g-1")
+}
+
+func TestAGangIsTriedAgainAfterItsTimeWithoutAnEvent(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 2)
+	pods, _ := x.pop(1)
+	x.fail(pods, 2, 1)
+	x.now = x.now.Add(DefaultMaxUnschedulable + time.Minute)
+	_, got := x.pop(1)
+	x.wants(got, "g-0 g-1")
+}
+
+func TestANewMemberHasTheWholeGangTried(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 2)
+	pods, _ := x.pop(1)
+	x.fail(pods, 2, 1)
+	x.add(member("new", "g").Obj())
+	_, got := x.pop(1)
+	x.wants(got, "g-0 g-1 new")
+}
+
+func TestAnErrorOfOneHasAllTriedAgainAfterTheBackoff(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 2)
+	pods, _ := x.pop(1)
+	x.Error(pods[0], errors.New("boom"))
+	x.Unschedulable(pods[1], []string{"room"}, "no")
+	x.GroupFailed(pods[0].Group, 0, 0)
+	check(t, x.Queue)
+	if x.Len(ErrorBackoff) != 2 {
+		t.Errorf("%d in backoff, want both", x.Len(ErrorBackoff))
+	}
+	x.now = x.now.Add(2 * time.Second)
+	_, got := x.pop(9)
+	x.wants(got, "g-0 g-1")
+}
+
+// TestAGangSleepsUntilThereMayBeRoomForAllThatItLacks: 3 of 5 fit, so events have to make room for 2.
+func TestAGangSleepsUntilThereMayBeRoomForAllThatItLacks(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 5)
+	pods, _ := x.pop(1)
+	x.fail(pods, 5, 3)
+	x.now = x.now.Add(time.Minute)
+	x.freed("n", 1)
+	x.freed("n", 1) // another pod has left, and yet it has room for one
+	if _, got := x.pop(9); got != "" {
+		t.Fatalf("popped %q with room for 4 of 5", got)
+	}
+	x.freed("m", 1)
+	if _, got := x.pop(9); len(strings.Fields(got)) != 5 {
+		t.Errorf("popped %q with room for 5 of 5", got)
+	}
+}
+
+func TestOnlyAsManyGangsAreCalledAsThereMayBeRoomFor(t *testing.T) {
+	x := newGangs(t)
+	const n = 50
+	for i := range n {
+		x.gang(fmt.Sprintf("g%02d", i), 4)
+	}
+	for range n {
+		pods, _ := x.pop(1)
+		x.fail(pods, 4, 1)
+	}
+	x.now = x.now.Add(time.Minute)
+	x.freed("n", 8)
+	first, got := x.pop(1)
+	x.wants(got, "g00-0 g00-1 g00-2 g00-3")
+	second, got := x.pop(1)
+	x.wants(got, "g01-0 g01-1 g01-2 g01-3")
+	if _, got := x.pop(1); got != "" {
+		t.Fatalf("popped %q beside two gangs of 4 with room for 9", got)
+	}
+	// The first has found its room; the second finds room for 3 alone, and nobody else is called.
+	for _, p := range first {
+		x.states.Assumed(p.Obj, "n")
+		x.Done(p.Obj.UID)
+	}
+	x.fail(second, 4, 3)
+	if _, got := x.pop(1); got != "" {
+		t.Errorf("popped %q with room for 3", got)
+	}
+	x.freed("m", 1)
+	if _, got := x.pop(1); !strings.HasPrefix(got, "g02-") {
+		t.Errorf("popped %q with room for 4, want the gang that waits longest", got)
+	}
+}
+
+func TestAnotherGangTakesThePlaceOfOneThatLeaves(t *testing.T) {
+	x := newGangs(t)
+	for _, name := range []string{"a", "b"} {
+		x.gang(name, 2)
+		pods, _ := x.pop(1)
+		x.fail(pods, 2, 0)
+	}
+	x.now = x.now.Add(time.Minute)
+	x.freed("n", 2)
+	for _, name := range []string{"a-0", "a-1"} {
+		p := x.Find("default", name)
+		x.states.PodGone(p.Obj)
+		x.Delete(p.Obj.UID)
+	}
+	check(t, x.Queue)
+	_, got := x.pop(9)
+	x.wants(got, "b-0 b-1")
+}
+
+func TestASmallGangIsCalledThoughALargeOneWaitsLonger(t *testing.T) {
+	x := newGangs(t)
+	for name, n := range map[string]int{"large": 6, "small": 2} {
+		x.gang(name, n)
+	}
+	for range 2 {
+		pods, _ := x.pop(1)
+		x.fail(pods, len(pods), 0)
+	}
+	x.now = x.now.Add(time.Minute)
+	x.freed("n", 2)
+	_, got := x.pop(9)
+	x.wants(got, "small-0 small-1")
+}
+
+func TestNoMoreThanMaxMembersArePoppedTogether(t *testing.T) {
+	x := newGangs(t)
+	x.set("g", 1)
+	for i := range groups.MaxMembers + 10 {
+		p := member(fmt.Sprintf("p%05d", i), "g").Obj()
+		x.states.PodSet(p, true)
+		x.Add(p)
+	}
+	for _, want := range []int{groups.MaxMembers, 10, 0} {
+		pods, _ := x.pop(1)
+		if len(pods) != want {
+			t.Errorf("popped %d, want %d", len(pods), want)
+		}
+	}
+}
+
+func TestATurnIsHeldAgainstTheRankOfTheWholeGang(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 2)
+	pods, _ := x.pop(1)
+	x.add(build.Pod("equal").Obj())
+	if !x.Turn(pods[0]) {
+		t.Error("a pod of the same priority that came later takes the turn")
+	}
+	x.add(build.Pod("high").Priority(1).Obj())
+	if x.Turn(pods[0]) {
+		t.Error("a pod of higher priority does not take the turn")
+	}
+	for _, p := range pods {
+		x.GiveBack(p)
+	}
+	_, got := x.pop(9)
+	x.wants(got, "high g-0 g-1 equal")
+}
+
+func TestAGangIsSetAsideAsOne(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 3)
+	pods, _ := x.pop(1)
+	for _, p := range pods {
+		x.SetAside(p, ForCounters, 5)
+	}
+	if got := x.PopBatch(9, nil); len(got) != 0 {
+		t.Errorf("popped %d", len(got))
+	}
+	got := x.PopAside(ForCounters, 5, 1, nil)
+	if len(got) != 3 || !x.Turn(got[0]) {
+		t.Errorf("popped %d that were set aside, want 3", len(got))
+	}
+}
+
+func TestCostlyMembersEndTheirBatch(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 2)
+	x.add(build.Pod("a").Obj())
+	pods, _ := x.pop(1)
+	pods[1].Cost = time.Second
+	for _, p := range pods {
+		x.GiveBack(p)
+	}
+	_, got := x.pop(9)
+	x.wants(got, "g-0 g-1")
+}
+
+func TestAttemptsOfAGangAreRestored(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 2)
+	pods, _ := x.pop(1)
+	x.fail(pods, 2, 1)
+	y := newGangs(t)
+	for _, p := range pods {
+		y.Restore(map[types.UID]*pb.QueueEntry{p.Obj.UID: x.Entry(p)})
+	}
+	y.gang("g", 2)
+	if y.Len(ErrorBackoff) != 2 {
+		t.Fatalf("%v, want both to back off", y.Lens())
+	}
+	y.now = y.now.Add(3 * time.Second)
+	again, _ := y.pop(1)
+	if len(again) != 2 || again[0].UnschedulableCount != 1 || again[0].Attempts != 2 {
+		t.Errorf("popped %d, the first with %d attempts", len(again), again[0].Attempts)
+	}
+}
+
+func TestWithoutPodGroupsMembersArePlainPods(t *testing.T) {
+	now := start
+	q := newQueue(&now)
+	q.Add(member("a", "g").Obj())
+	q.Add(member("b", "g").Obj())
+	pods := q.PopBatch(1, nil)
+	if len(pods) != 1 || pods[0].Group != nil {
+		t.Errorf("popped %d, of pod group %v", len(pods), pods[0].Group)
+	}
+	if slices.ContainsFunc(pods, func(p *Pod) bool { return p.place != InFlight }) {
+		t.Error("it is not in flight")
+	}
+}
