@@ -301,7 +301,8 @@ func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles [
 		evaluate = s.fanout.EvaluateHere
 	}
 	for i, n := range needs {
-		requests[i] = fanout.Request{Class: n.Class, Candidates: n.Candidates, Diagnose: n.Diagnose, Steps: steps}
+		requests[i] = fanout.Request{Class: n.Class, Candidates: n.Candidates, Diagnose: n.Diagnose, Steps: steps,
+			Copies: n.Copies, CopyKeys: n.CopyKeys}
 		s.metrics.Request(profiles[i], n.Pods)
 		if n.Pods == 0 && !n.Here {
 			s.metrics.Requeried()

@@ -19,6 +19,9 @@ func BaseQuery(q *pb.Query) *pb.Query {
 	for _, m := range base.Measures {
 		m.Counters = nil
 	}
+	if base.InterPodAffinity != nil {
+		base.InterPodAffinity.Alone = nil
+	}
 	return base
 }
 

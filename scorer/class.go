@@ -20,6 +20,8 @@ type Class struct {
 	filters  []filterTerm
 	scores   []scoreTerm
 	*shared
+	// within is the label of the rows that are looked at; nil: all are.
+	within *pb.Label
 	// left is what rows that pass the filters have left of cpu and memory, at least.
 	left  [2]int64
 	bytes int64
@@ -93,7 +95,7 @@ func NewClassWith(q *pb.Query, kept *expression.Templates, selectors devices.Com
 	if err := q.Validate(); err != nil {
 		return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
 	}
-	c := &Class{query: q, shared: &shared{group: newGroupPart(q)}}
+	c := &Class{query: q, within: q.GetWithin(), shared: &shared{group: newGroupPart(q)}}
 	c.filters, c.scores = c.usual.filters[:0], c.usual.scores[:0]
 	if q.GetNarrowed() != nil {
 		c.filters = append(c.filters, filterTerm{rule: newNarrowed(q.GetNarrowed())})
@@ -245,7 +247,7 @@ func (c *Class) Query() *pb.Query { return c.query }
 // class with claims of devices has no variants: its rules read each other's requests.
 func (c *Class) Vary(q *pb.Query) *Class {
 	v := new(Class)
-	v.query, v.original, v.shared, v.left, v.bytes = q, c, c.shared, c.left, c.bytes
+	v.query, v.original, v.shared, v.within, v.left, v.bytes = q, c, c.shared, c.within, c.left, c.bytes
 	for _, s := range q.GetFit().GetRequests().GetScalars() {
 		v.bytes += scalarBytes + textBytes*int64(len(s.GetName()))
 	}

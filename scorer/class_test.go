@@ -15,6 +15,7 @@ func TestVaryCopiesAllFields(t *testing.T) {
 		compileGroups(spec, q, func(string) bool { return false }, false)
 		classes = append(classes, newClass(t, q))
 	}
+	classes = append(classes, classes[1].Within(99, &pb.Label{Key: "zone", Value: "a"}))
 	set := map[string]bool{}
 	for _, c := range classes {
 		of, have := reflect.ValueOf(c).Elem(), reflect.ValueOf(c.Vary(c.query)).Elem()

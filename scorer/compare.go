@@ -50,7 +50,18 @@ func (r *Result) Differs(o *Result) error {
 			return err
 		}
 	}
+	if err := r.DiffersInCopies(o); err != nil {
+		return err
+	}
 	return differingGroups(r.Groups, o.Groups)
+}
+
+// DiffersInCopies is Differs for the copies.
+func (r *Result) DiffersInCopies(o *Result) error {
+	if !r.Copies.equal(o.Copies) {
+		return fmt.Errorf("other copies: %d, not %d, or other sums by domain", o.Copies.total(), r.Copies.total())
+	}
+	return nil
 }
 
 // DiffersIn is Differs for one measure.

@@ -26,6 +26,7 @@
 //	standing    what becomes of the groups of a result that holds the whole cluster
 //	place       where a constraint finds its number: in a domain, or in a row value
 //	late        of a filter: it is local, but runs behind one that the group part decides
+//	copies      of a class: how many more of its pods rows take, one after the other; a class without them is tied
 //	hopeless    of a row: refused for a reason that no pod's leaving changes (unresolvable)
 //	balance     how equal the shares of cpu and memory in use are, from 50 to 100
 //	irregular   of a row: its amounts of cpu or memory are 0, or too large for the fast loops
@@ -167,6 +168,22 @@
 // normalising. Its groups are few; with more than MaxGroups keys a result overflows, and
 // a second round is asked with the maxima over all groups (Options.Normalise): then the
 // whole score is known row by row.
+//
+// # Copies
+//
+// Where each row decides by itself how many pods of a class it takes more, one after the other, the copies of all rows are a sum:
+// what fits of the scarcest resource, or one where two pods of the class can not share a row. A pass over the columns adds
+// them up for all rows and by domain, for any number of labels, and parts add up as results do:
+//
+//	copies(row) = least of: pods left; free of each resource / what a pod asks of it; 1 with a host port, or its own anti-affinity
+//	copies      = sum over the rows that pass all filters;  copies(domain) = the same of its rows
+//
+// A class is tied where a pod of it changes what other rows take, or more than the least tells (Class.Tied).
+//
+// # Domains
+//
+// A class within a domain (Class.Within) is another class: no other row is in a group, counts for a reason, or normalises a score.
+// Its measures are of all rows.
 //
 // # Devices
 //

@@ -24,7 +24,11 @@ type Options struct {
 	// normalised plugin over the cluster's feasible rows.
 	Normalise bool
 	Extrema   []int64
-	// Measure asks for nothing but the measures that filters read (Class.Decisive).
+	// Copies asks how many copies of the class rows take, over all of them and by the domains of the keys CopyKeys. Not with
+	// Diagnose, and of no class that is Tied.
+	Copies   bool
+	CopyKeys []string
+	// Measure asks for nothing but the measures that filters read (Class.Decisive), and copies.
 	Measure bool
 	// Steps is how many steps searches for devices may take over all tables; 0: any number. An evaluation that would take
 	// more has failed with ErrUnfinished. Whoever evaluates several tables counts them (Evaluator.Allow).
@@ -46,6 +50,9 @@ type Evaluator struct {
 	aside         bitmap // rows that fail the pod
 	keep          []uint8
 	room          []int64 // by trait
+	takes         []int64 // copies, by row
+	domainSums    []int64 // of copies, by value of a label
+	verdict       Verdict
 	attached      []int64
 	labelColumns  []*labelColumn
 	keys          rawKeys

@@ -102,7 +102,7 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 	e.rows = t.live[:words(t.Rows())].copyOf(e.rows)
 	part := &e.part
 	part.Reset(c.ID(), o.Candidates)
-	part.Rows, part.barred = t.nodes, true
+	part.Rows, part.barred = e.keepWithin(t, c, e.rows, t.nodes), true
 	part.grouped = c.HasGroups()
 	part.Normalised = o.Normalise && !part.grouped
 	for range c.keyLen {
@@ -116,10 +116,17 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 		for _, i := range c.decisive {
 			e.measure(t, c, i)
 		}
+		if o.Copies {
+			e.filter(t, c, false)
+			part.Copies = e.countCopies(t, c, o.CopyKeys)
+		}
 		into.Merge(part)
 		return
 	}
 	part.Feasible = e.filter(t, c, o.Diagnose)
+	if o.Copies {
+		part.Copies = e.countCopies(t, c, o.CopyKeys)
+	}
 	switch {
 	case part.grouped:
 		e.score(t, c)
@@ -137,7 +144,7 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 
 // filter leaves the rows that belong to a group in e.rows and returns how many there are.
 func (e *Evaluator) filter(t *Table, c *Class, diagnose bool) int {
-	left := t.nodes
+	left := e.part.Rows
 	e.aside = e.aside[:0]
 	for i := range c.filters {
 		f := &c.filters[i]

@@ -149,7 +149,7 @@ func (c *RowCheck) moved(p *placedPod, back bool) {
 // must not be changed between calls.
 func (e *Evaluator) PreemptRow(t *Table, row uint32, c *Class, p *Preemption,
 	check *RowCheck) (PreemptOutcome, *PreemptionCandidate, []Reason) {
-	if !t.HasNode(row) {
+	if !t.HasNode(row) || !c.looksAt(t, row) {
 		return NotTried, nil, nil
 	}
 	d := e.dryRun(t, c, p)
@@ -278,6 +278,7 @@ func (e *Evaluator) findPotential(d *dryRun, from, to int) {
 	t, c := d.table, d.class
 	n := words(max(to, 0))
 	d.rest = t.live[:n].copyOf(d.rest)
+	e.keepWithin(t, c, d.rest, 0)
 	for w := range d.rest[:min(from/wordRows, n)] {
 		d.rest[w] = 0
 	}

@@ -34,6 +34,8 @@ type Result struct {
 	// have an unresolvable reason. Only where asked for.
 	Reasons  []ReasonCount
 	Hopeless int
+	// Copies are those that rows take; nil: nobody has asked.
+	Copies *Copies
 	// Failed is why the class could not be evaluated over some table; nil: it was. Nothing else
 	// counts otherwise.
 	Failed error
@@ -117,6 +119,12 @@ func (r *Result) add(o *Result) {
 	r.openMeasures(len(o.Measures))
 	for i := range o.Measures {
 		r.Measures[i].merge(&o.Measures[i])
+	}
+	if o.Copies != nil {
+		if r.Copies == nil {
+			r.Copies = &Copies{}
+		}
+		r.Copies.merge(o.Copies)
 	}
 	if o.Overflow {
 		r.overflow()

@@ -21,6 +21,7 @@ func (r *Result) AppendTo(resp *pb.EvaluateResponse, shards []uint32) *pb.ClassR
 		Overflow: r.Overflow,
 		Hopeless: uint32(r.Hopeless),
 		Grouped:  r.grouped,
+		Copies:   r.Copies.proto(),
 	}
 	keyLen := min(len(r.Extrema), MaxKey)
 	if r.Overflow || r.Normalised {
@@ -128,7 +129,7 @@ func (r *Result) AddNext(part *Result, p *pb.ClassResult, columns *pb.ResultRead
 // SetNext is AddNext for a result that is as Reset left it.
 func (r *Result) SetNext(p *pb.ClassResult, columns *pb.ResultReader, locate Locate) {
 	r.Rows, r.Feasible, r.Overflow = int(p.GetRows()), int(p.GetFeasible()), p.GetOverflow()
-	r.Hopeless = int(p.GetHopeless())
+	r.Hopeless, r.Copies = int(p.GetHopeless()), copiesOf(p.GetCopies())
 	r.raise(p.GetExtrema())
 	r.Normalised = len(p.GetExtrema()) > 0 && !p.GetOverflow()
 	r.grouped = p.GetGrouped() || len(p.GetMeasures()) > 0

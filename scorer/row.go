@@ -100,7 +100,7 @@ func (e *Evaluator) Row(t *Table, row uint32, totals *RowTotals, c *Class, diagn
 	}
 	v := view{t, row, totals, e}
 	c.measure(v, into.Measured)
-	into.Passed = e.passes(v, c, diagnose, &into.Key) && c.fillKey(v, diagnose, &into.Key)
+	into.Passed = c.looksAt(t, row) && e.passes(v, c, diagnose, &into.Key) && c.fillKey(v, diagnose, &into.Key)
 	if !into.Passed {
 		into.Key.reset()
 		return
@@ -217,11 +217,11 @@ func (c *Class) refusing(v view, late bool) filterRule {
 
 // Reasons tells which plugin refuses a row by itself, and why, in upstream's order. Plugin
 // is unspecified where a PreFilter narrowed the row away, and where nothing refuses it
-// before the group part of the class comes in (then GroupReasons tells), or it holds no
+// before the group part of the class comes in (then GroupReasons tells), or the class does not look at it, or it holds no
 // node; then there are no reasons either. The reasons hold until the evaluator's next
 // use.
 func (e *Evaluator) Reasons(t *Table, row uint32, totals *RowTotals, c *Class) (plugin pb.Plugin, reasons []Reason) {
-	if !t.HasNode(row) {
+	if !t.HasNode(row) || !c.looksAt(t, row) {
 		return pb.Plugin_PLUGIN_UNSPECIFIED, nil
 	}
 	v := view{t, row, totals, e}

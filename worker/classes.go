@@ -87,6 +87,8 @@ func options(r *pb.ClassRequest, candidates uint32) scorer.Options {
 		Normalise:  r.GetNormalise(),
 		Extrema:    r.GetExtrema(),
 		Steps:      int64(r.GetSearchSteps()),
+		Copies:     r.GetCopies(),
+		CopyKeys:   r.GetCopyKeys(),
 	}
 }
 

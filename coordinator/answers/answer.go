@@ -62,6 +62,9 @@ type Answer struct {
 	// until is the number of the change from which on the answer is given up, because it names no more rows than may have been
 	// taken; 0: there is none.
 	until uint64
+	// copies are those of the class, and counted is the number of the first change that they do not include; nil: nobody has asked.
+	copies  *scorer.Copies
+	counted uint64
 	// shared tells that other classes have views of the answer. moves are then the rows that have gone from one group to
 	// another, and begun counts how often moves was emptied.
 	shared bool
@@ -176,6 +179,7 @@ func (a *Answer) serves(pods, changes, rows int) bool {
 // start begins the answer with a fresh result, of the state before change n.
 func (a *Answer) start(result *scorer.Result, n uint64, diagnosed bool) {
 	a.result, a.synced, a.diagnosed, a.sharedDevices = result, n, diagnosed, a.engine.log.shared
+	a.copies, a.counted = result.Copies, n
 	a.stale, a.settled, a.oneBatch, a.unmoved = false, false, false, n
 	a.shape++
 	a.begun++

@@ -218,6 +218,13 @@ func (l *ChangeLog) changedSince(row cache.Row, n uint64) bool {
 	return len(list) > 0 && list[len(list)-1] >= n
 }
 
+// changedBetween tells whether a row has changed, from a change on and before another.
+func (l *ChangeLog) changedBetween(row cache.Row, from, before uint64) bool {
+	list := l.rows[row]
+	i, _ := slices.BinarySearch(list, from)
+	return i < len(list) && list[i] < before
+}
+
 // leftSince tells whether a pod has left a row, from a change on, or, with devices, devices have changed.
 func (l *ChangeLog) leftSince(row cache.Row, n uint64, devices bool) bool {
 	list := l.rows[row]

@@ -44,6 +44,11 @@
 //     other row has the same verdict for the class as for the base. A class leaves its shared answer where its own rows cost
 //     more than an answer.
 //
+//   - Copies ([Copies]) are how many more pods of a class nodes take, in all and by domain. They are kept with the answer, and repaired
+//     by the change log: of each row that has changed by what it took before, and takes now.
+//
+//   - A question within a domain ([Domain]) is about another class: that of pods that may get the domain's nodes only.
+//
 //   - A nominee ([Nominee]) is the pods that are nominated to a row and come before the pod that is being decided. A row
 //     is vetoed for a pod if it refuses the pod together with its nominee.
 //

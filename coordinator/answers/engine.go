@@ -21,6 +21,7 @@ type Engine struct {
 	log     ChangeLog
 	held    held
 	shared  sharing
+	within  within
 	// ahead are the needs that were asked ahead, and whose results are still to come.
 	ahead []*Need
 	work  Work
@@ -45,6 +46,7 @@ func New(cfg Config) *Engine {
 	e := &Engine{tables: cfg.Tables, batch: cfg.BatchSize, limits: cfg.Limits, recycle: cfg.Recycle, eval: scorer.NewEvaluator(nil)}
 	e.eval.Share(cfg.Searches)
 	e.held, e.shared = newHeld(e), newSharing(e)
+	e.within.classes = map[classWithin]*compile.Class{}
 	e.log.counters = e.shared.counted
 	return e
 }
@@ -149,7 +151,8 @@ type Question struct {
 	Class *compile.Class
 	// Nominees are the rows to which pods that come before this pod are nominated.
 	Nominees []*Nominee
-	// Within is the domain whose nodes the pod may get; what the class counts of other pods it counts in the whole cluster.
+	// Within is the domain whose nodes the pod may get; what the class counts of other pods it counts in the whole cluster. The
+	// engine puts the class of this domain in the place of Class.
 	Within Domain
 	// Node is the node that the pod is nominated to, which is tried before all others; empty: none.
 	Node string
@@ -176,6 +179,9 @@ type Need struct {
 	Diagnose   bool
 	// Pods is how many pods of the batch wait for the answer; 0: it replaces an answer that serves no more.
 	Pods int
+	// Copies asks for the copies of the class too, over all rows and by the domains of CopyKeys.
+	Copies   bool
+	CopyKeys []string
 	// Here says that the own tables have to answer, not the workers.
 	Here bool
 	// Liar is the worker (scorer.Witnesses) that has named a row wrongly, and Why is what was wrong; 0: none.
@@ -255,7 +261,9 @@ func (b *Batch) Join(c *compile.Class) { b.engine.shared.join(c) }
 // Want takes in the question of a pod of the batch. It returns the class that the answer has to be about, and the place of its
 // need; below 0: an answer is held.
 func (b *Batch) Want(q *Question) (class uint64, need int) {
-	e, c := b.engine, q.Class
+	e := b.engine
+	e.restrict(q)
+	c := q.Class
 	if base := e.shared.baseOf(c); base != nil && !e.refused(c.ID()) && !q.alone() {
 		if c.ID() != base.ID() && e.held.of[c.ID()] != nil { // the class was asked by itself for a while
 			e.held.drop(c.ID())
@@ -269,7 +277,7 @@ func (b *Batch) Want(q *Question) (class uint64, need int) {
 	}
 	if _, asked := b.asked[id]; !asked {
 		if rows, few := e.fewRows(q); few {
-			e.openHere(c.Scorer, rows)
+			e.openHere(c.Scorer, rows, false)
 			return id, -1
 		}
 	}
@@ -343,21 +351,26 @@ func (e *Engine) fewRows(q *Question) (rows []cache.Row, few bool) {
 }
 
 // openHere opens the answer of a class that may get only these rows. They are judged here: they are too few to ask workers.
-func (e *Engine) openHere(class *scorer.Class, rows []cache.Row) {
+func (e *Engine) openHere(class *scorer.Class, rows []cache.Row, diagnosed bool) *Answer {
 	a := e.held.open(class)
-	a.startEmpty(false)
+	a.startEmpty(diagnosed)
 	a.oneBatch = true
 	for _, row := range rows {
 		if _, known := a.index.find(row); !known {
 			a.add(row)
 		}
 	}
+	return a
 }
 
 // Own is the answer of the pod's own class, or what is needed for one.
 func (e *Engine) Own(q *Question) (*Answer, *Need) {
+	e.restrict(q)
 	if a := e.held.of[q.Class.ID()]; a != nil {
 		return a, nil
+	}
+	if rows, few := e.rowsWithin(q); few {
+		return e.openHere(q.Class.Scorer, rows, true), nil
 	}
 	n := &Need{Class: e.Pinned(q.Class.Scorer), Candidates: candidatesOnce(e.batch), Pods: 1, alone: true}
 	if q.Reviewed {
@@ -370,6 +383,7 @@ func (e *Engine) Own(q *Question) (*Answer, *Need) {
 // Best is the row for a pod, or the need for an answer to choose one. If it returns neither, the choice says why it is fatal, or
 // no row is feasible, and the answer of the pod's own class (Own) has the reasons.
 func (e *Engine) Best(q *Question) (c Choice, found bool, need *Need) {
+	e.restrict(q)
 	if !e.Holds(q.Class.ID()) && !q.alone() {
 		if c, found, need = e.bestShared(q); found || need != nil {
 			return c, found, need

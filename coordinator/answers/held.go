@@ -61,7 +61,7 @@ func (h *held) drop(id uint64) {
 		h.repaired[id] = len(a.repaired)
 	}
 	h.engine.recycle(a.result)
-	a.result, a.class = nil, nil
+	a.result, a.class, a.copies = nil, nil, nil
 	a.standing.Release()
 	a.among.Release()
 	a.scratch.standing.Release()
@@ -107,7 +107,7 @@ func (h *held) evict(pods int) {
 	log.columns = log.columns[:0]
 	oldest := log.end()
 	for _, a := range h.of {
-		oldest = min(oldest, a.synced)
+		oldest = min(oldest, a.synced, a.copiesFrom(log))
 	}
 	for _, n := range h.engine.ahead {
 		oldest = min(oldest, n.from)

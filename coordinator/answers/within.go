@@ -1,5 +1,11 @@
 package answers
 
+import (
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
 // Domain is the nodes that have a label: a topology key with a value. The zero value is the whole cluster.
 type Domain struct{ Key, Value string }
 
@@ -12,4 +18,68 @@ func (d Domain) String() string {
 		return ""
 	}
 	return d.Key + "=" + d.Value
+}
+
+const (
+	// firstWithin is the first id of classes in domains. Compilers number classes from 1 on.
+	firstWithin = 1 << 63
+	// maxWithin is how many classes in domains are known. With more, all get new ids, and are asked for anew.
+	maxWithin = 1 << 12
+	// rowsHere is up to how many rows of a domain are judged here: some hundred microseconds, as a round to the workers takes.
+	rowsHere = 512
+)
+
+// within are the classes of domains: the class of a pod that may get only nodes of the domain is another class.
+type within struct {
+	last    uint64
+	classes map[classWithin]*compile.Class
+}
+
+type classWithin struct {
+	class uint64
+	in    Domain
+}
+
+// restrict puts the class of the question's domain in the place of the question's class.
+func (e *Engine) restrict(q *Question) {
+	if q.Within.Whole() || q.Class.Query == nil || q.Class.Query.GetWithin() != nil {
+		return
+	}
+	x := &e.within
+	key := classWithin{q.Class.ID(), q.Within}
+	c := x.classes[key]
+	if c == nil {
+		if len(x.classes) >= maxWithin {
+			clear(x.classes)
+		}
+		c = q.Class.Within(firstWithin+x.last, &pb.Label{Key: q.Within.Key, Value: q.Within.Value})
+		x.last++
+		x.classes[key] = c
+	}
+	q.Class = c
+}
+
+// rowsWithin are the rows of a question's domain, where they are so few that they are judged here; false: workers are asked.
+func (e *Engine) rowsWithin(q *Question) (rows []cache.Row, few bool) {
+	if q.Within.Whole() || q.Class.Scorer.HasGroups() || q.Reviewed || e.NodesWithin(q.Within) > rowsHere {
+		return nil, false
+	}
+	for shard := range e.tables.NumShards() {
+		for row := range e.tables.Table(shard).Labelled(q.Within.Key, q.Within.Value) {
+			rows = append(rows, cache.Row{Shard: uint32(shard), Index: row})
+		}
+	}
+	return rows, true
+}
+
+// NodesWithin is how many nodes a domain has.
+func (e *Engine) NodesWithin(d Domain) int {
+	if d.Whole() {
+		return e.tables.Nodes()
+	}
+	n := 0
+	for shard := range e.tables.NumShards() {
+		n += e.tables.Table(shard).CountLabelled(d.Key, d.Value)
+	}
+	return n
 }

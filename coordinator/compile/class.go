@@ -40,6 +40,14 @@ type Class struct {
 // ID is the query's class id, 0 where there is no query.
 func (c *Class) ID() uint64 { return c.Query.GetClassId() }
 
+// Within is the class for pods that may get only nodes with a label, with another id.
+func (c *Class) Within(id uint64, label *pb.Label) *Class {
+	in := *c
+	in.Scorer = c.Scorer.Within(id, label)
+	in.Query, in.Base = in.Scorer.Query(), nil
+	return &in
+}
+
 // bytes is about what the class takes.
 func (c *Class) bytes() int64 {
 	if c.Scorer == nil {

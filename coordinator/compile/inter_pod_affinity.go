@@ -81,6 +81,30 @@ func (g *groups) affinityFilter(q *pb.InterPodAffinityQuery, near *count.Affinit
 		q.Anti = g.forbidden(anti)
 	}
 	q.ExistingAnti = append(g.forbidden(existing), g.pinned(pinned, true)...)
+	if near != nil {
+		q.Alone = g.alone(q.Anti, near.Anti)
+	}
+}
+
+// alone are the row values of the pod's own required anti-affinity that the pod itself makes above 0.
+func (g *groups) alone(anti []*pb.Place, terms []count.AffinityTerm) []uint32 {
+	var out []uint32
+	for _, p := range anti {
+		in, ok := p.GetIn().(*pb.Place_RowValue)
+		if !ok {
+			continue
+		}
+		v := g.query.RowValues[in.RowValue]
+		for i := range terms {
+			key := topologyKey(terms[i].TopologyKey)
+			pinned := slices.ContainsFunc(v.Pinned, func(t *pb.PinnedTerms) bool { return t.TopologyKey == key })
+			if g.setting.alone[i] && (pinned || v.TopologyKey == key) {
+				out = append(out, in.RowValue)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // matching are the terms of other pods that match the pod.

@@ -30,6 +30,8 @@ type setting struct {
 	// affinity terms select the pod's own labels.
 	selfSpread   []bool
 	selfAffinity bool
+	// alone tells of each required anti-affinity term whether it matches the pod itself.
+	alone []bool
 	// hard are the selectors of the hard constraints, once there is a query.
 	hard []*selector.Selector
 }
@@ -106,6 +108,16 @@ func (s *setting) takeAffinity(pl *plan) {
 	}
 	s.selfAffinity = !slices.ContainsFunc(near.Required, func(t count.AffinityTerm) bool { return !t.Selector.Matches(s.pod.Labels) })
 	s.flag(s.selfAffinity)
+	s.alone = s.alone[:0]
+	for i := range near.Anti {
+		self := near.Anti[i].Selector.Matches(s.pod.Labels)
+		if self {
+			about := within(&near.Anti[i], cluster)
+			self = about.Has(s.pod.Namespace)
+		}
+		s.alone = append(s.alone, self)
+		s.flag(self)
+	}
 	if pl.readsNamespaces {
 		s.bytes = binary.AppendUvarint(s.bytes, cluster.NamespacesVersion())
 	}

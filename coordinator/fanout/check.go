@@ -45,6 +45,9 @@ func checkGroups(tables []*scorer.Table, ask *scan.Ask, result *pb.ClassResult, 
 	case n > keyLen, n > 0 && !second && !result.GetOverflow():
 		return fmt.Errorf("%d extrema of %d normalised scores, overflow %t", n, keyLen, result.GetOverflow())
 	}
+	if (result.GetCopies() != nil) != ask.Options.Copies {
+		return fmt.Errorf("copies %t, not %t", result.GetCopies() != nil, ask.Options.Copies)
+	}
 	if second {
 		keyLen = 0 // its one group
 	}

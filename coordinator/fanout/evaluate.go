@@ -98,7 +98,9 @@ func (f *Fanout) KeepUp(ctx context.Context) error {
 func (f *Fanout) asksOf(requests []Request) (asks []scan.Ask, refuses []bool) {
 	asks, refuses = make([]scan.Ask, len(requests)), make([]bool, len(requests))
 	for i, r := range requests {
-		asks[i] = scan.Ask{Class: r.Class, Options: scorer.Options{Candidates: r.Candidates, Diagnose: r.Diagnose, Steps: r.Steps}}
+		asks[i] = scan.Ask{Class: r.Class, Options: scorer.Options{
+			Candidates: r.Candidates, Diagnose: r.Diagnose, Steps: r.Steps, Copies: r.Copies, CopyKeys: r.CopyKeys,
+		}}
 		refuses[i] = r.Diagnose
 	}
 	return asks, refuses

@@ -408,6 +408,71 @@ func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
 	}
 }
 
+// Copies are told by workers, and held against the own tables: whether a gang fits, and where, goes by them.
+func TestCopiesOfWorkersAreThoseOfTheTables(t *testing.T) {
+	const truth = "the truth"
+	for name, lie := range map[string]func(*pb.Copies) *pb.Copies{
+		truth:             func(c *pb.Copies) *pb.Copies { return c },
+		"no copies":       func(*pb.Copies) *pb.Copies { return nil },
+		"one more":        func(c *pb.Copies) *pb.Copies { c.Total++; return c },
+		"less":            func(*pb.Copies) *pb.Copies { return &pb.Copies{} },
+		"another domain":  func(c *pb.Copies) *pb.Copies { c.Keys[0].Domains[0] = "a"; return c },
+		"too many":        func(c *pb.Copies) *pb.Copies { c.Keys[1] = &pb.DomainCopies{Key: "tier", Many: true}; return c },
+		"another key":     func(c *pb.Copies) *pb.Copies { c.Keys[1].Key = "row"; return c },
+		"sums of nothing": func(c *pb.Copies) *pb.Copies { c.Keys[0].Sums = append(c.Keys[0].Sums, 1); return c },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet := newFleet(t, 2, worker.Config{})
+			c := newCluster(8)
+			c.addNodes(t, 0, 100)
+			f := fleet.fanout(t, c, 2, fanout.Config{})
+			fleet.proxies["w0"].script(nil, wire.Changed(func(resp *wire.Response) {
+				for _, r := range resp.Results {
+					r.Copies = lie(r.Copies)
+				}
+			}))
+			asked := requests(t, 5, false, query(1, 100, false), query(2, 200, false))
+			for i := range asked {
+				asked[i].Copies, asked[i].CopyKeys = true, []string{"zone", "tier"}
+			}
+			results, err := f.Evaluate(t.Context(), asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.wantResults(t, results, asked)
+			for i, r := range results {
+				want := &scorer.Result{}
+				want.Reset(r.ClassID, 5)
+				o := scorer.Options{Measure: true, Copies: true, CopyKeys: asked[i].CopyKeys}
+				scorer.NewEvaluator(nil).Evaluate(c.whole, asked[i].Class, o, want)
+				if err := want.DiffersInCopies(r); err != nil || want.Copies.Total == 0 || len(want.Copies.Of("zone").Sums) == 0 {
+					t.Errorf("class %d: %v of %v", r.ClassID, err, want.Copies)
+				}
+			}
+			if here := f.Stats().LocalShards; (here > 0) != (name != truth) {
+				t.Errorf("got %d shards evaluated here, want those of a liar", here)
+			}
+		})
+	}
+}
+
+// Nobody is told copies that were not asked for.
+func TestCopiesThatWereNotAskedForAreNotBelieved(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(4)
+	c.addNodes(t, 0, 100)
+	f := fleet.fanout(t, c, 1, fanout.Config{})
+	fleet.proxies["w0"].script(nil, wire.Changed(func(resp *wire.Response) {
+		for _, r := range resp.Results {
+			r.Copies = &pb.Copies{Total: 5}
+		}
+	}))
+	c.wantSame(t, f, requests(t, 5, false, query(1, 100, false)))
+	if got := f.Stats().LocalShards; got != 4 {
+		t.Errorf("got %d shards evaluated here, want 4", got)
+	}
+}
+
 // columns is a lie about columns.
 func columns(lie func(*pb.GroupColumns)) func(*wire.Response) {
 	return func(r *wire.Response) { r.Columns = lie }

@@ -122,6 +122,9 @@ type Request struct {
 	// Steps is how many steps searches for devices may take, of each worker, and of the own tables for what workers leave;
 	// 0: any number.
 	Steps int64
+	// Copies also counts copies, over all rows and by the domains of CopyKeys, at most 16. Not with Diagnose.
+	Copies   bool
+	CopyKeys []string
 }
 
 // Searches is what searches for devices on the own tables have found.

@@ -126,6 +126,7 @@ func newQuestion(asks []scan.Ask, record *Record) *question {
 		c.Trace = record.traces(c.ClassId)
 		c.Pins = asks[i].Class.PinnedSums()
 		c.SearchSteps = uint32(asks[i].Options.Steps)
+		c.Copies, c.CopyKeys = asks[i].Options.Copies, asks[i].Options.CopyKeys
 		q.classes[i], q.definitions[i] = c, define(asks[i].Class)
 	}
 	return q
@@ -264,7 +265,7 @@ func (j *job) until(from int, rows int, new func(class uint64) bool) int {
 			queries += proto.Size(q.preemptions[to])
 			answers += victimBytes * min(rows, int(q.preemptions[to].GetCandidates()))
 		} else {
-			answers += answerBytes(int(j.candidates[to]), rows)
+			answers += answerBytes(int(j.candidates[to]), rows) + domainBytes*copyDomains(q.classes[to], rows)
 			if len(q.classes[to].GetPins()) > 0 {
 				queries += proto.Size(q.classes[to])
 			}
@@ -294,6 +295,7 @@ func (j *job) answerLimit(shards, rows, from, to int) int {
 		if q.classes[i].GetDiagnose() {
 			limit += reasonBytes
 		}
+		limit += valueBytes * copyDomains(q.classes[i], rows)
 		if values := len(query.GetDomainKeys()) + len(query.GetRowValues()) + len(query.GetMeasures()); values > 0 {
 			limit += rows * (candidateBytes + groupBytes + values*valueBytes)
 		} else {
@@ -301,6 +303,14 @@ func (j *job) answerLimit(shards, rows, from, to int) int {
 		}
 	}
 	return min(limit, MaxMessageBytes)
+}
+
+// domainBytes is what the copies of a domain should take.
+const domainBytes = 24
+
+// copyDomains is of how many domains copies may be told.
+func copyDomains(c *pb.ClassRequest, rows int) int {
+	return len(c.GetCopyKeys()) * min(rows, pb.MaxCopyDomains)
 }
 
 // victimBytes is what a candidate of preemption should take, with a dozen victims.

@@ -14,6 +14,7 @@ import (
 //
 //	how many candidates a group has    always       the rows that a list leaves out come after its end
 //	the measures that filters read     always       a sum over all rows makes rows feasible, or not
+//	how many copies rows take          always       whether a gang fits, and in which domain, goes by the sums
 //	all of a diagnosis                 always       a pod is refused by it, by its reasons others are evicted for the
 //	                                                pod, or its nomination ends
 //	a dry run without a candidate      always       nobody is evicted for a pod that would fit then
@@ -56,6 +57,8 @@ func (r *round) verify(ctx context.Context, a *attempt) error {
 			err = r.audit(ctx, a, &ask, shards, told, "audit")
 		case r.refuses[a.part.from+i]:
 			err = r.audit(ctx, a, &ask, shards, told, "refusal")
+		case ask.Options.Copies:
+			err = r.verifyCopies(ctx, a, &ask, shards, told)
 		case len(ask.Class.Decisive()) > 0:
 			err = r.verifyMeasures(ctx, a, &ask, shards, told)
 		}
@@ -111,12 +114,28 @@ func differs(told *scorer.Result) func(own *scorer.Result) error {
 func (r *round) verifyMeasures(ctx context.Context, a *attempt, ask *scan.Ask, shards []uint32, told *scorer.Result) error {
 	measures := scan.Ask{Class: ask.Class, Options: scorer.Options{Measure: true}}
 	return r.compareWith(ctx, a, measures, shards, told, "measures", func(own *scorer.Result) error {
-		for _, i := range ask.Class.Decisive() {
-			if err := own.DiffersIn(told, i); err != nil {
-				return err
-			}
+		return differsInMeasures(ask, own, told)
+	})
+}
+
+// differsInMeasures compares the measures that filters read.
+func differsInMeasures(ask *scan.Ask, own, told *scorer.Result) error {
+	for _, i := range ask.Class.Decisive() {
+		if err := own.DiffersIn(told, i); err != nil {
+			return err
 		}
-		return nil
+	}
+	return nil
+}
+
+// verifyCopies compares copies, and the sums that make rows feasible.
+func (r *round) verifyCopies(ctx context.Context, a *attempt, ask *scan.Ask, shards []uint32, told *scorer.Result) error {
+	o := scorer.Options{Measure: true, Copies: true, CopyKeys: ask.Options.CopyKeys}
+	return r.compareWith(ctx, a, scan.Ask{Class: ask.Class, Options: o}, shards, told, "copies", func(own *scorer.Result) error {
+		if err := own.DiffersInCopies(told); err != nil {
+			return err
+		}
+		return differsInMeasures(ask, own, told)
 	})
 }
 

@@ -1665,7 +1665,10 @@ type InterPodAffinityQuery struct {
 	// The same for the terms of the pods that are there.
 	ExistingAnti []*Place `protobuf:"bytes,4,rep,name=existing_anti,json=existingAnti,proto3" json:"existing_anti,omitempty"`
 	// Whose sums are added up to the score, one for each topology key.
-	Preferred     []*Place `protobuf:"bytes,5,rep,name=preferred,proto3" json:"preferred,omitempty"`
+	Preferred []*Place `protobuf:"bytes,5,rep,name=preferred,proto3" json:"preferred,omitempty"`
+	// Indexes into Query.row_values, ascending: those of anti that a pod of the class makes above 0 on its own row, so that no
+	// second pod of the class goes there.
+	Alone         []uint32 `protobuf:"varint,6,rep,packed,name=alone,proto3" json:"alone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1731,6 +1734,13 @@ func (x *InterPodAffinityQuery) GetExistingAnti() []*Place {
 func (x *InterPodAffinityQuery) GetPreferred() []*Place {
 	if x != nil {
 		return x.Preferred
+	}
+	return nil
+}
+
+func (x *InterPodAffinityQuery) GetAlone() []uint32 {
+	if x != nil {
+		return x.Alone
 	}
 	return nil
 }
@@ -3073,8 +3083,10 @@ type Query struct {
 	Cel *CelQuery `protobuf:"bytes,22,opt,name=cel,proto3" json:"cel,omitempty"`
 	// For DYNAMIC_RESOURCES.
 	ResourceClaims *ResourceClaimsQuery `protobuf:"bytes,23,opt,name=resource_claims,json=resourceClaims,proto3" json:"resource_claims,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Only rows with this label are looked at; measures are of all rows. Absent: all rows are.
+	Within        *Label `protobuf:"bytes,24,opt,name=within,proto3" json:"within,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Query) Reset() {
@@ -3264,6 +3276,13 @@ func (x *Query) GetCel() *CelQuery {
 func (x *Query) GetResourceClaims() *ResourceClaimsQuery {
 	if x != nil {
 		return x.ResourceClaims
+	}
+	return nil
+}
+
+func (x *Query) GetWithin() *Label {
+	if x != nil {
+		return x.Within
 	}
 	return nil
 }
@@ -3516,14 +3535,15 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\vSpreadQuery\x121\n" +
 	"\x04hard\x18\x01 \x03(\v2\x1d.shardsched.v1.HardConstraintR\x04hard\x121\n" +
 	"\x04soft\x18\x02 \x03(\v2\x1d.shardsched.v1.SoftConstraintR\x04soft\x124\n" +
-	"\x16require_all_topologies\x18\x03 \x01(\bR\x14requireAllTopologies\"\x81\x02\n" +
+	"\x16require_all_topologies\x18\x03 \x01(\bR\x14requireAllTopologies\"\x97\x02\n" +
 	"\x15InterPodAffinityQuery\x120\n" +
 	"\brequired\x18\x01 \x03(\v2\x14.shardsched.v1.PlaceR\brequired\x12\x1d\n" +
 	"\n" +
 	"self_match\x18\x02 \x01(\bR\tselfMatch\x12(\n" +
 	"\x04anti\x18\x03 \x03(\v2\x14.shardsched.v1.PlaceR\x04anti\x129\n" +
 	"\rexisting_anti\x18\x04 \x03(\v2\x14.shardsched.v1.PlaceR\fexistingAnti\x122\n" +
-	"\tpreferred\x18\x05 \x03(\v2\x14.shardsched.v1.PlaceR\tpreferred\"]\n" +
+	"\tpreferred\x18\x05 \x03(\v2\x14.shardsched.v1.PlaceR\tpreferred\x12\x14\n" +
+	"\x05alone\x18\x06 \x03(\rR\x05alone\"]\n" +
 	"\x17VolumeRestrictionsQuery\x12\x14\n" +
 	"\x05disks\x18\x01 \x03(\rR\x05disks\x12\x16\n" +
 	"\x06claims\x18\x02 \x03(\rR\x06claims\x12\x14\n" +
@@ -3617,7 +3637,7 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\rnormalisation\x18\x04 \x01(\x0e2\x1f.shardsched.v1.CelNormalisationR\rnormalisation\"T\n" +
 	"\vScoreWeight\x12-\n" +
 	"\x06plugin\x18\x01 \x01(\x0e2\x15.shardsched.v1.PluginR\x06plugin\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\x03R\x06weight\"\x93\n" +
+	"\x06weight\x18\x02 \x01(\x03R\x06weight\"\xc1\n" +
 	"\n" +
 	"\x05Query\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12/\n" +
@@ -3646,7 +3666,8 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\fvolume_zones\x18\x14 \x03(\v2\x1e.shardsched.v1.ZoneRequirementR\vvolumeZones\x12+\n" +
 	"\x11required_features\x18\x15 \x03(\tR\x10requiredFeatures\x12)\n" +
 	"\x03cel\x18\x16 \x01(\v2\x17.shardsched.v1.CelQueryR\x03cel\x12K\n" +
-	"\x0fresource_claims\x18\x17 \x01(\v2\".shardsched.v1.ResourceClaimsQueryR\x0eresourceClaims\"\xbe\x01\n" +
+	"\x0fresource_claims\x18\x17 \x01(\v2\".shardsched.v1.ResourceClaimsQueryR\x0eresourceClaims\x12,\n" +
+	"\x06within\x18\x18 \x01(\v2\x14.shardsched.v1.LabelR\x06within\"\xbe\x01\n" +
 	"\aVariant\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
 	"\boriginal\x18\x02 \x01(\x04R\boriginal\x124\n" +
@@ -3837,12 +3858,13 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	33, // 65: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
 	40, // 66: shardsched.v1.Query.cel:type_name -> shardsched.v1.CelQuery
 	51, // 67: shardsched.v1.Query.resource_claims:type_name -> shardsched.v1.ResourceClaimsQuery
-	48, // 68: shardsched.v1.Variant.requests:type_name -> shardsched.v1.Resources
-	69, // [69:69] is the sub-list for method output_type
-	69, // [69:69] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	47, // 68: shardsched.v1.Query.within:type_name -> shardsched.v1.Label
+	48, // 69: shardsched.v1.Variant.requests:type_name -> shardsched.v1.Resources
+	70, // [70:70] is the sub-list for method output_type
+	70, // [70:70] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_query_proto_init() }

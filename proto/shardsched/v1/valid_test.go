@@ -145,7 +145,7 @@ func validEvaluate() *EvaluateRequest {
 			{Shard: 1, BaseGeneration: 3, Generation: 3},
 		},
 		Queries:    []*Query{validQuery()},
-		Classes:    []*ClassRequest{{ClassId: 42, Diagnose: true}, {ClassId: 43, Normalise: true, Extrema: []int64{0, 5}}},
+		Classes:    []*ClassRequest{{ClassId: 42, Diagnose: true}, {ClassId: 43, Normalise: true, Extrema: []int64{0, 5}, Copies: true, CopyKeys: []string{"zone", "rack"}}},
 		Candidates: []uint32{64, 1},
 		Variants:   []*Variant{{ClassId: 43, Original: 42, Requests: &Resources{MilliCpu: 5}, FitScored: []int64{5}, BalancedScored: []int64{0}}},
 	}
@@ -160,6 +160,7 @@ func validResult() *ClassResult {
 			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1, Unresolvable: true},
 			{Plugin: "NodeResourcesFit", Reason: "Too many pods", Nodes: 2},
 		},
+		Copies: &Copies{Total: 9, Keys: []*DomainCopies{{Key: "zone", Domains: []string{"a", "b"}, Sums: []int64{5, 2}}, {Key: "name", Many: true}}},
 	}
 }
 

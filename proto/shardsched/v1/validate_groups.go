@@ -1,6 +1,9 @@
 package shardschedv1
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Bounds of what a query's group part is made of.
 const (
@@ -294,10 +297,27 @@ func (x *Query) validateGroups() error {
 	if err := x.places("anti", a.GetAnti(), byDomain, unmeasured); err != nil {
 		return in("inter_pod_affinity", err)
 	}
+	if err := x.validateAlone(a); err != nil {
+		return in("inter_pod_affinity", err)
+	}
 	if err := x.places("existing_anti", a.GetExistingAnti(), byDomain, unmeasured); err != nil {
 		return in("inter_pod_affinity", err)
 	}
 	return in("inter_pod_affinity", x.places("preferred", a.GetPreferred(), byDomain, unmeasured))
+}
+
+// validateAlone checks that the row values that a pod of the class makes above 0 are of its own terms.
+func (x *Query) validateAlone(a *InterPodAffinityQuery) error {
+	for i, value := range a.GetAlone() {
+		own := slices.ContainsFunc(a.GetAnti(), func(p *Place) bool {
+			in, ok := p.GetIn().(*Place_RowValue)
+			return ok && in.RowValue == value
+		})
+		if !own || i > 0 && a.Alone[i-1] >= value {
+			return at("alone", i, wrong("", "expected row values of anti, ascending, got %d", value))
+		}
+	}
+	return nil
 }
 
 // validateKeys checks domain keys, row values and measures.

@@ -296,6 +296,11 @@ func (x *Query) validateParts() error {
 			return in("narrowed", err)
 		}
 	}
+	if x.GetWithin() != nil {
+		if err := x.GetWithin().Validate(); err != nil {
+			return in("within", err)
+		}
+	}
 	if err := text("node_name", x.GetNodeName(), maxText); err != nil {
 		return err
 	}

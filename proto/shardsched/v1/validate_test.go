@@ -184,6 +184,9 @@ func TestBrokenMessages(t *testing.T) {
 		{"an image of negative size", query(func(x *Query) { x.Images.Images[0].ScaledBytes = -1 }), "images.images[0].scaled_bytes: expected 0 or more, got -1"},
 		{"images without containers", query(func(x *Query) { x.Images.Containers = 0 }), "images.containers: expected 1 to 1048576, got 0"},
 
+		{"a label without a key", query(func(x *Query) { x.Within = &Label{Value: "a"} }), "within.key: expected a value, got none"},
+		{"alone by nobody's term", query(func(x *Query) { x.InterPodAffinity = &InterPodAffinityQuery{Alone: []uint32{0}} }), "inter_pod_affinity.alone[0]: expected row values of anti, ascending, got 0"},
+
 		{"no cluster", evaluate(func(x *EvaluateRequest) { x.Cluster = "" }), "cluster: expected a value, got none"},
 		{"a cluster that would leave its folder", evaluate(func(x *EvaluateRequest) { x.Cluster = "a/b" }), `cluster: expected a name without "/", got "a/b"`},
 		{"no term", evaluate(func(x *EvaluateRequest) { x.Term = 0 }), "term: expected a term, got 0"},
@@ -195,6 +198,13 @@ func TestBrokenMessages(t *testing.T) {
 		{"too many candidates asked for", evaluate(func(x *EvaluateRequest) { x.Candidates[0] = 65537 }), "candidates[0]: expected 1 to 65536, got 65537"},
 		{"too few numbers of candidates", evaluate(func(x *EvaluateRequest) { x.Candidates = nil }), "candidates: expected one for each of 2 classes, got 0"},
 		{"extrema in the first round", evaluate(func(x *EvaluateRequest) { x.Classes[1].Normalise = false }), "classes[1].extrema: expected none without normalise, got 2"},
+		{"keys without copies", evaluate(func(x *EvaluateRequest) { x.Classes[1].Copies = false }), "classes[1].copy_keys: expected none without copies, got 2"},
+		{"copies with a diagnosis", evaluate(func(x *EvaluateRequest) { x.Classes[1].Diagnose = true }), "classes[1].copies: expected none with diagnose"},
+		{"copies by a key twice", evaluate(func(x *EvaluateRequest) { x.Classes[1].CopyKeys[1] = "zone" }), `classes[1].copy_keys[1]: expected each key once, got "zone" again`},
+		{"copies by too many keys", evaluate(func(x *EvaluateRequest) {
+			x.Classes[1].CopyKeys = slices.Repeat(x.Classes[1].CopyKeys, MaxCopyKeys)
+		}), "classes[1].copy_keys: expected at most 16, got 32"},
+		{"copies by nothing", evaluate(func(x *EvaluateRequest) { x.Classes[1].CopyKeys[1] = "" }), "classes[1].copy_keys[1]: expected a value, got none"},
 		{"a broken query", evaluate(func(x *EvaluateRequest) { x.Queries[0].Fit = nil }), "queries[0].fit: expected for NodeResourcesFit, got none"},
 		{"a variant of itself", evaluate(func(x *EvaluateRequest) { x.Variants[0].Original = 43 }), "variants[0].original: expected the id of another class, got 43"},
 		{"a variant of nothing", evaluate(func(x *EvaluateRequest) { x.Variants[0].Original = 0 }), "variants[0].original: expected the id of another class, got 0"},
@@ -232,6 +242,18 @@ func TestBrokenMessages(t *testing.T) {
 		{"a group without rows", columns(func(x *GroupColumns) { x.Rows[1] = 0 }), "groups.rows[1]: expected 1 or more, got 0"},
 		{"keys beside extrema", result(func(x *ClassResult) { x.Extrema = []int64{1} }), "results[0].key_scores: expected none beside extrema, got 2"},
 		{"groups in spite of overflow", result(func(x *ClassResult) { x.Overflow = true }), "results[0].groups: expected none with overflow, got 2"},
+		{"copies of no rows", result(func(x *ClassResult) { x.Copies.Total = 10*MaxCopies + 1 }), fmt.Sprintf("results[0].copies.total: expected 0 to %d of 10 rows, got %d", 10*int64(MaxCopies), 10*int64(MaxCopies)+1)},
+		{"less than no copies", result(func(x *ClassResult) { x.Copies.Total = -1 }), fmt.Sprintf("results[0].copies.total: expected 0 to %d of 10 rows, got -1", 10*int64(MaxCopies))},
+		{"copies by too many keys", result(func(x *ClassResult) { x.Copies.Keys = slices.Repeat(x.Copies.Keys, MaxCopyKeys) }), "results[0].copies.keys: expected at most 16, got 32"},
+		{"copies by nothing", result(func(x *ClassResult) { x.Copies.Keys[0].Key = "" }), "results[0].copies.keys[0].key: expected a value, got none"},
+		{"copies of domains that are too many", result(func(x *ClassResult) { x.Copies.Keys[0].Many = true }), "results[0].copies.keys[0].domains: expected at most 65536, none of many, got 2"},
+		{"copies of too many domains", result(func(x *ClassResult) {
+			x.Copies.Keys[0].Domains = make([]string, MaxCopyDomains+1)
+		}), "results[0].copies.keys[0].domains: expected at most 65536, none of many, got 65537"},
+		{"copies without a domain", result(func(x *ClassResult) { x.Copies.Keys[0].Domains = nil }), "results[0].copies.keys[0].sums: expected one for each of 0 domains, got 2"},
+		{"copies of a domain twice", result(func(x *ClassResult) { x.Copies.Keys[0].Domains[1] = "a" }), "results[0].copies.keys[0].domains[1]: expected domains sorted, each once"},
+		{"no copies of a domain", result(func(x *ClassResult) { x.Copies.Keys[0].Sums[1] = 0 }), "results[0].copies.keys[0].sums[1]: expected 1 to the 4 that are left of the total, got 0"},
+		{"more copies than there are", result(func(x *ClassResult) { x.Copies.Keys[0].Sums[1] = 5 }), "results[0].copies.keys[0].sums[1]: expected 1 to the 4 that are left of the total, got 5"},
 		{"reasons out of order", result(func(x *ClassResult) { x.Reasons[2].Plugin = "A" }), "results[0].reasons[2]: expected reasons sorted by plugin and text"},
 		{"a reason for no node", result(func(x *ClassResult) { x.Reasons[2].Nodes = 0 }), "results[0].reasons[2].nodes: expected 1 or more, got 0"},
 		{"a reason without words", result(func(x *ClassResult) { x.Reasons[2].Reason = "" }), "results[0].reasons[2].reason: expected a text, got none"},

@@ -26,6 +26,9 @@ func (x *ClassRequest) Validate() error {
 	if !x.GetNormalise() && len(x.GetExtrema()) > 0 {
 		return wrong("extrema", "expected none without normalise, got %d", len(x.GetExtrema()))
 	}
+	if err := x.validateCopies(); err != nil {
+		return err
+	}
 	return each("pins", x.GetPins())
 }
 
@@ -141,6 +144,9 @@ func (x *ClassResult) Validate() error {
 	}
 	if err := within("key_domains", int64(x.GetKeyDomains()), 0, MaxDomainKeys); err != nil {
 		return err
+	}
+	if err := x.GetCopies().validateRows(x.GetRows()); err != nil {
+		return in("copies", err)
 	}
 	list := x.GetReasons()
 	for i, r := range list {

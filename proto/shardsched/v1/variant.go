@@ -25,6 +25,7 @@ func (x *Query) With(fit *FitQuery, balanced *BalancedQuery) *Query {
 		RequiredFeatures:   x.RequiredFeatures,
 		Cel:                x.Cel,
 		ResourceClaims:     x.ResourceClaims,
+		Within:             x.Within,
 	}
 }
 

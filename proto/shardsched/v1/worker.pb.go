@@ -114,7 +114,11 @@ type ClassRequest struct {
 	Pins []*PinnedSums `protobuf:"bytes,7,rep,name=pins,proto3" json:"pins,omitempty"`
 	// How many steps searches for devices may take for the class; 0: any number. If they would take more, the class is
 	// among EvaluateResponse.failed_classes.
-	SearchSteps   uint32 `protobuf:"varint,8,opt,name=search_steps,json=searchSteps,proto3" json:"search_steps,omitempty"`
+	SearchSteps uint32 `protobuf:"varint,8,opt,name=search_steps,json=searchSteps,proto3" json:"search_steps,omitempty"`
+	// Also count the copies of the class that rows take, over all rows and by the domains of these label keys, at most 16, each
+	// once. Not with diagnose.
+	Copies        bool     `protobuf:"varint,9,opt,name=copies,proto3" json:"copies,omitempty"`
+	CopyKeys      []string `protobuf:"bytes,10,rep,name=copy_keys,json=copyKeys,proto3" json:"copy_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -196,6 +200,20 @@ func (x *ClassRequest) GetSearchSteps() uint32 {
 		return x.SearchSteps
 	}
 	return 0
+}
+
+func (x *ClassRequest) GetCopies() bool {
+	if x != nil {
+		return x.Copies
+	}
+	return false
+}
+
+func (x *ClassRequest) GetCopyKeys() []string {
+	if x != nil {
+		return x.CopyKeys
+	}
+	return nil
 }
 
 // EvaluateRequest is one round for one worker.
@@ -737,7 +755,9 @@ type ClassResult struct {
 	KeyDomains uint32 `protobuf:"varint,15,opt,name=key_domains,json=keyDomains,proto3" json:"key_domains,omitempty"`
 	KeyValues  uint32 `protobuf:"varint,16,opt,name=key_values,json=keyValues,proto3" json:"key_values,omitempty"`
 	// Its groups have late filters.
-	Late          bool `protobuf:"varint,17,opt,name=late,proto3" json:"late,omitempty"`
+	Late bool `protobuf:"varint,17,opt,name=late,proto3" json:"late,omitempty"`
+	// With copies.
+	Copies        *Copies `protobuf:"bytes,18,opt,name=copies,proto3" json:"copies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -877,6 +897,139 @@ func (x *ClassResult) GetLate() bool {
 	return false
 }
 
+func (x *ClassResult) GetCopies() *Copies {
+	if x != nil {
+		return x.Copies
+	}
+	return nil
+}
+
+// Copies are how many more pods of a class rows take, placed one after the other, while nothing else changes: at most 2³¹-1 a row.
+type Copies struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Total int64                  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
+	// In the order of ClassRequest.copy_keys.
+	Keys          []*DomainCopies `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Copies) Reset() {
+	*x = Copies{}
+	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Copies) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Copies) ProtoMessage() {}
+
+func (x *Copies) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Copies.ProtoReflect.Descriptor instead.
+func (*Copies) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Copies) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Copies) GetKeys() []*DomainCopies {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// DomainCopies are the copies that the domains of a label key take.
+type DomainCopies struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The domains that take any, sorted.
+	Domains []string `protobuf:"bytes,2,rep,name=domains,proto3" json:"domains,omitempty"`
+	// Of each domain, 1 or more.
+	Sums []int64 `protobuf:"varint,3,rep,packed,name=sums,proto3" json:"sums,omitempty"`
+	// More than 65536 domains take copies, and none are named.
+	Many          bool `protobuf:"varint,4,opt,name=many,proto3" json:"many,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DomainCopies) Reset() {
+	*x = DomainCopies{}
+	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DomainCopies) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DomainCopies) ProtoMessage() {}
+
+func (x *DomainCopies) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DomainCopies.ProtoReflect.Descriptor instead.
+func (*DomainCopies) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DomainCopies) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *DomainCopies) GetDomains() []string {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *DomainCopies) GetSums() []int64 {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *DomainCopies) GetMany() bool {
+	if x != nil {
+		return x.Many
+	}
+	return false
+}
+
 // GroupColumns are the groups of all results of a response: those of the first result stand first, each result's sorted by
 // key. A group is the feasible rows of a class that share a key, with the best of them as candidates.
 type GroupColumns struct {
@@ -917,7 +1070,7 @@ type GroupColumns struct {
 
 func (x *GroupColumns) Reset() {
 	*x = GroupColumns{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1082,7 @@ func (x *GroupColumns) String() string {
 func (*GroupColumns) ProtoMessage() {}
 
 func (x *GroupColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1095,7 @@ func (x *GroupColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupColumns.ProtoReflect.Descriptor instead.
 func (*GroupColumns) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GroupColumns) GetRows() []uint32 {
@@ -1048,7 +1201,7 @@ type PassColumns struct {
 
 func (x *PassColumns) Reset() {
 	*x = PassColumns{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1213,7 @@ func (x *PassColumns) String() string {
 func (*PassColumns) ProtoMessage() {}
 
 func (x *PassColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1226,7 @@ func (x *PassColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassColumns.ProtoReflect.Descriptor instead.
 func (*PassColumns) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PassColumns) GetPlugins() []Plugin {
@@ -1139,7 +1292,7 @@ type EvaluateResponse struct {
 
 func (x *EvaluateResponse) Reset() {
 	*x = EvaluateResponse{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1304,7 @@ func (x *EvaluateResponse) String() string {
 func (*EvaluateResponse) ProtoMessage() {}
 
 func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1317,7 @@ func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EvaluateResponse) GetNeedSnapshots() []uint32 {
@@ -1238,7 +1391,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1403,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1416,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SnapshotHeader) GetCluster() string {
@@ -1320,7 +1473,7 @@ type LoadSnapshotRequest struct {
 
 func (x *LoadSnapshotRequest) Reset() {
 	*x = LoadSnapshotRequest{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1485,7 @@ func (x *LoadSnapshotRequest) String() string {
 func (*LoadSnapshotRequest) ProtoMessage() {}
 
 func (x *LoadSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1498,7 @@ func (x *LoadSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*LoadSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LoadSnapshotRequest) GetHeader() *SnapshotHeader {
@@ -1398,7 +1551,7 @@ type RowDevices struct {
 
 func (x *RowDevices) Reset() {
 	*x = RowDevices{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1563,7 @@ func (x *RowDevices) String() string {
 func (*RowDevices) ProtoMessage() {}
 
 func (x *RowDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1576,7 @@ func (x *RowDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowDevices.ProtoReflect.Descriptor instead.
 func (*RowDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RowDevices) GetRow() uint32 {
@@ -1465,7 +1618,7 @@ type LoadSnapshotResponse struct {
 
 func (x *LoadSnapshotResponse) Reset() {
 	*x = LoadSnapshotResponse{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[14]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1630,7 @@ func (x *LoadSnapshotResponse) String() string {
 func (*LoadSnapshotResponse) ProtoMessage() {}
 
 func (x *LoadSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[14]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1643,7 @@ func (x *LoadSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*LoadSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LoadSnapshotResponse) GetTableBytes() uint64 {
@@ -1518,7 +1671,7 @@ type WorkerRegistration struct {
 
 func (x *WorkerRegistration) Reset() {
 	*x = WorkerRegistration{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[15]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1683,7 @@ func (x *WorkerRegistration) String() string {
 func (*WorkerRegistration) ProtoMessage() {}
 
 func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[15]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1696,7 @@ func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerRegistration.ProtoReflect.Descriptor instead.
 func (*WorkerRegistration) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WorkerRegistration) GetId() string {
@@ -1592,7 +1745,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x12,\n" +
-	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\xeb\x01\n" +
+	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\xa0\x02\n" +
 	"\fClassRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
 	"\bdiagnose\x18\x03 \x01(\bR\bdiagnose\x12\x18\n" +
@@ -1600,7 +1753,10 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\tnormalise\x18\x05 \x01(\bR\tnormalise\x12\x14\n" +
 	"\x05trace\x18\x06 \x01(\bR\x05trace\x12-\n" +
 	"\x04pins\x18\a \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\x12!\n" +
-	"\fsearch_steps\x18\b \x01(\rR\vsearchStepsJ\x04\b\x02\x10\x03\"\xb6\x03\n" +
+	"\fsearch_steps\x18\b \x01(\rR\vsearchSteps\x12\x16\n" +
+	"\x06copies\x18\t \x01(\bR\x06copies\x12\x1b\n" +
+	"\tcopy_keys\x18\n" +
+	" \x03(\tR\bcopyKeysJ\x04\b\x02\x10\x03\"\xb6\x03\n" +
 	"\x0fEvaluateRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
@@ -1653,7 +1809,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"candidates\x124\n" +
 	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x12%\n" +
 	"\x0efailing_shards\x18\x05 \x03(\rR\rfailingShards\x12!\n" +
-	"\ffailing_rows\x18\x06 \x03(\rR\vfailingRows\"\xe3\x03\n" +
+	"\ffailing_rows\x18\x06 \x03(\rR\vfailingRows\"\x92\x04\n" +
 	"\vClassResult\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x1a\n" +
@@ -1673,7 +1829,16 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"keyDomains\x12\x1d\n" +
 	"\n" +
 	"key_values\x18\x10 \x01(\rR\tkeyValues\x12\x12\n" +
-	"\x04late\x18\x11 \x01(\bR\x04lateJ\x04\b\x04\x10\x05J\x04\b\b\x10\t\"\xd5\x02\n" +
+	"\x04late\x18\x11 \x01(\bR\x04late\x12-\n" +
+	"\x06copies\x18\x12 \x01(\v2\x15.shardsched.v1.CopiesR\x06copiesJ\x04\b\x04\x10\x05J\x04\b\b\x10\t\"O\n" +
+	"\x06Copies\x12\x14\n" +
+	"\x05total\x18\x01 \x01(\x03R\x05total\x12/\n" +
+	"\x04keys\x18\x02 \x03(\v2\x1b.shardsched.v1.DomainCopiesR\x04keys\"b\n" +
+	"\fDomainCopies\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
+	"\adomains\x18\x02 \x03(\tR\adomains\x12\x12\n" +
+	"\x04sums\x18\x03 \x03(\x03R\x04sums\x12\x12\n" +
+	"\x04many\x18\x04 \x01(\bR\x04many\"\xd5\x02\n" +
 	"\fGroupColumns\x12\x12\n" +
 	"\x04rows\x18\x01 \x03(\rR\x04rows\x12\x1e\n" +
 	"\n" +
@@ -1753,7 +1918,7 @@ func file_shardsched_v1_worker_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_worker_proto_rawDescData
 }
 
-var file_shardsched_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_shardsched_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*ShardDeltas)(nil),          // 0: shardsched.v1.ShardDeltas
 	(*ClassRequest)(nil),         // 1: shardsched.v1.ClassRequest
@@ -1763,65 +1928,69 @@ var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*PreemptionCandidate)(nil),  // 5: shardsched.v1.PreemptionCandidate
 	(*PreemptionResult)(nil),     // 6: shardsched.v1.PreemptionResult
 	(*ClassResult)(nil),          // 7: shardsched.v1.ClassResult
-	(*GroupColumns)(nil),         // 8: shardsched.v1.GroupColumns
-	(*PassColumns)(nil),          // 9: shardsched.v1.PassColumns
-	(*EvaluateResponse)(nil),     // 10: shardsched.v1.EvaluateResponse
-	(*SnapshotHeader)(nil),       // 11: shardsched.v1.SnapshotHeader
-	(*LoadSnapshotRequest)(nil),  // 12: shardsched.v1.LoadSnapshotRequest
-	(*RowDevices)(nil),           // 13: shardsched.v1.RowDevices
-	(*LoadSnapshotResponse)(nil), // 14: shardsched.v1.LoadSnapshotResponse
-	(*WorkerRegistration)(nil),   // 15: shardsched.v1.WorkerRegistration
-	(*Delta)(nil),                // 16: shardsched.v1.Delta
-	(*PinnedSums)(nil),           // 17: shardsched.v1.PinnedSums
-	(*Query)(nil),                // 18: shardsched.v1.Query
-	(*Variant)(nil),              // 19: shardsched.v1.Variant
-	(*MeasureResult)(nil),        // 20: shardsched.v1.MeasureResult
-	(*ReasonCount)(nil),          // 21: shardsched.v1.ReasonCount
-	(Plugin)(0),                  // 22: shardsched.v1.Plugin
-	(ExtensionPoint)(0),          // 23: shardsched.v1.ExtensionPoint
-	(*SnapshotRow)(nil),          // 24: shardsched.v1.SnapshotRow
-	(*CounterColumn)(nil),        // 25: shardsched.v1.CounterColumn
-	(*PodUsage)(nil),             // 26: shardsched.v1.PodUsage
-	(*DeviceSlice)(nil),          // 27: shardsched.v1.DeviceSlice
-	(*DeviceUses)(nil),           // 28: shardsched.v1.DeviceUses
+	(*Copies)(nil),               // 8: shardsched.v1.Copies
+	(*DomainCopies)(nil),         // 9: shardsched.v1.DomainCopies
+	(*GroupColumns)(nil),         // 10: shardsched.v1.GroupColumns
+	(*PassColumns)(nil),          // 11: shardsched.v1.PassColumns
+	(*EvaluateResponse)(nil),     // 12: shardsched.v1.EvaluateResponse
+	(*SnapshotHeader)(nil),       // 13: shardsched.v1.SnapshotHeader
+	(*LoadSnapshotRequest)(nil),  // 14: shardsched.v1.LoadSnapshotRequest
+	(*RowDevices)(nil),           // 15: shardsched.v1.RowDevices
+	(*LoadSnapshotResponse)(nil), // 16: shardsched.v1.LoadSnapshotResponse
+	(*WorkerRegistration)(nil),   // 17: shardsched.v1.WorkerRegistration
+	(*Delta)(nil),                // 18: shardsched.v1.Delta
+	(*PinnedSums)(nil),           // 19: shardsched.v1.PinnedSums
+	(*Query)(nil),                // 20: shardsched.v1.Query
+	(*Variant)(nil),              // 21: shardsched.v1.Variant
+	(*MeasureResult)(nil),        // 22: shardsched.v1.MeasureResult
+	(*ReasonCount)(nil),          // 23: shardsched.v1.ReasonCount
+	(Plugin)(0),                  // 24: shardsched.v1.Plugin
+	(ExtensionPoint)(0),          // 25: shardsched.v1.ExtensionPoint
+	(*SnapshotRow)(nil),          // 26: shardsched.v1.SnapshotRow
+	(*CounterColumn)(nil),        // 27: shardsched.v1.CounterColumn
+	(*PodUsage)(nil),             // 28: shardsched.v1.PodUsage
+	(*DeviceSlice)(nil),          // 29: shardsched.v1.DeviceSlice
+	(*DeviceUses)(nil),           // 30: shardsched.v1.DeviceUses
 }
 var file_shardsched_v1_worker_proto_depIdxs = []int32{
-	16, // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
-	17, // 1: shardsched.v1.ClassRequest.pins:type_name -> shardsched.v1.PinnedSums
+	18, // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
+	19, // 1: shardsched.v1.ClassRequest.pins:type_name -> shardsched.v1.PinnedSums
 	0,  // 2: shardsched.v1.EvaluateRequest.shards:type_name -> shardsched.v1.ShardDeltas
-	18, // 3: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
+	20, // 3: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
 	1,  // 4: shardsched.v1.EvaluateRequest.classes:type_name -> shardsched.v1.ClassRequest
 	3,  // 5: shardsched.v1.EvaluateRequest.preemptions:type_name -> shardsched.v1.PreemptionRequest
-	19, // 6: shardsched.v1.EvaluateRequest.variants:type_name -> shardsched.v1.Variant
+	21, // 6: shardsched.v1.EvaluateRequest.variants:type_name -> shardsched.v1.Variant
 	4,  // 7: shardsched.v1.PreemptionRequest.budgets:type_name -> shardsched.v1.Budget
-	20, // 8: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
-	17, // 9: shardsched.v1.PreemptionRequest.pins:type_name -> shardsched.v1.PinnedSums
+	22, // 8: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
+	19, // 9: shardsched.v1.PreemptionRequest.pins:type_name -> shardsched.v1.PinnedSums
 	5,  // 10: shardsched.v1.PreemptionResult.candidates:type_name -> shardsched.v1.PreemptionCandidate
-	21, // 11: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
-	21, // 12: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
-	20, // 13: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
-	22, // 14: shardsched.v1.PassColumns.plugins:type_name -> shardsched.v1.Plugin
-	23, // 15: shardsched.v1.PassColumns.extension_points:type_name -> shardsched.v1.ExtensionPoint
-	7,  // 16: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
-	6,  // 17: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
-	8,  // 18: shardsched.v1.EvaluateResponse.groups:type_name -> shardsched.v1.GroupColumns
-	9,  // 19: shardsched.v1.EvaluateResponse.passes:type_name -> shardsched.v1.PassColumns
-	11, // 20: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
-	24, // 21: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
-	25, // 22: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
-	26, // 23: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
-	13, // 24: shardsched.v1.LoadSnapshotRequest.devices:type_name -> shardsched.v1.RowDevices
-	27, // 25: shardsched.v1.RowDevices.slices:type_name -> shardsched.v1.DeviceSlice
-	28, // 26: shardsched.v1.RowDevices.uses:type_name -> shardsched.v1.DeviceUses
-	2,  // 27: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
-	12, // 28: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
-	10, // 29: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
-	14, // 30: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
-	29, // [29:31] is the sub-list for method output_type
-	27, // [27:29] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	23, // 11: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
+	23, // 12: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
+	22, // 13: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
+	8,  // 14: shardsched.v1.ClassResult.copies:type_name -> shardsched.v1.Copies
+	9,  // 15: shardsched.v1.Copies.keys:type_name -> shardsched.v1.DomainCopies
+	24, // 16: shardsched.v1.PassColumns.plugins:type_name -> shardsched.v1.Plugin
+	25, // 17: shardsched.v1.PassColumns.extension_points:type_name -> shardsched.v1.ExtensionPoint
+	7,  // 18: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
+	6,  // 19: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
+	10, // 20: shardsched.v1.EvaluateResponse.groups:type_name -> shardsched.v1.GroupColumns
+	11, // 21: shardsched.v1.EvaluateResponse.passes:type_name -> shardsched.v1.PassColumns
+	13, // 22: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
+	26, // 23: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
+	27, // 24: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
+	28, // 25: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
+	15, // 26: shardsched.v1.LoadSnapshotRequest.devices:type_name -> shardsched.v1.RowDevices
+	29, // 27: shardsched.v1.RowDevices.slices:type_name -> shardsched.v1.DeviceSlice
+	30, // 28: shardsched.v1.RowDevices.uses:type_name -> shardsched.v1.DeviceUses
+	2,  // 29: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
+	14, // 30: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
+	12, // 31: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
+	16, // 32: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
+	31, // [31:33] is the sub-list for method output_type
+	29, // [29:31] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_worker_proto_init() }
@@ -1838,7 +2007,7 @@ func file_shardsched_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_worker_proto_rawDesc), len(file_shardsched_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
