@@ -11,7 +11,7 @@ MODULE   := github.com/shardsched/shardsched
 # cmd/stages_test.go holds this list to the code.
 PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/internal/plainjson cmd/internal/readonly cmd/internal/summary \
 	cmd/internal/whatif cmd/internal/workload cmd/shardsched/app cmd/shardsched-plugins/load coordinator/answers coordinator/census \
-	coordinator/cluster coordinator/compile coordinator/config coordinator/config/policy coordinator/count \
+	coordinator/cluster coordinator/compile coordinator/config coordinator/config/policy coordinator/count coordinator/domains \
 	coordinator/groups coordinator/objects coordinator/placement coordinator/preempt/units coordinator/queue \
 	coordinator/rules coordinator/selector coordinator/storage \
 	deploy internal/lru internal/testkit/build internal/testkit/claims proto/shardsched/v1 scorer scorer/devices

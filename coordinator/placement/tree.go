@@ -107,6 +107,12 @@ func (t *Tree) Find(key int, value string) (Domain, bool) {
 	return Domain{Key: key, At: at}, found
 }
 
+// In is the domain of a key in which d lies; false: in none, or in several.
+func (t *Tree) In(d Domain, key int) (Domain, bool) {
+	at := t.in(d, key)
+	return Domain{Key: key, At: int(at)}, at != nowhere
+}
+
 // in is the domain of key b in which d lies, or nowhere.
 func (t *Tree) in(d Domain, b int) int32 { return t.inside[d.Key][b][d.At] }
 
