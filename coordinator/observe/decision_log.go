@@ -27,6 +27,11 @@ type DecisionLine struct {
 	Victims   []string `json:"victims,omitempty"`
 	// Claims are those that get their devices with the decision.
 	Claims []ClaimLine `json:"claims,omitempty"`
+	// PodGroup is the pod group that the pod was decided with, as namespace/name; Held is the node that it would have got there, where
+	// its mates are too few; Domain is what they share, as key=value: feasible and nodes count within it.
+	PodGroup string `json:"podGroup,omitempty"`
+	Held     string `json:"held,omitempty"`
+	Domain   string `json:"domain,omitempty"`
 }
 
 // ClaimLine is a claim of a decision. Claim is namespace/name, or empty for the claim that serves extended resources; devices are
@@ -73,6 +78,7 @@ func (l *DecisionLog) Write(d *pb.Decision) {
 		Seq: d.Seq, Pod: d.Pod, UID: d.Uid, Profile: d.Profile, Node: d.Node,
 		Score: d.Score, Feasible: d.Feasible, Nodes: d.Nodes, Message: d.Message,
 		Nominated: d.Nominated, Victims: d.Victims, Claims: claims,
+		PodGroup: d.PodGroup, Held: d.Held, Domain: d.Domain,
 	})
 }
 

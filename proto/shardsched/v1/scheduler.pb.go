@@ -5670,7 +5670,14 @@ type Decision struct {
 	// The pods that have to leave it, as namespace/name, most important first.
 	Victims []string `protobuf:"bytes,11,rep,name=victims,proto3" json:"victims,omitempty"`
 	// The claims that get their devices with the decision, in the pod's order.
-	Claims        []*ClaimDevices `protobuf:"bytes,12,rep,name=claims,proto3" json:"claims,omitempty"`
+	Claims []*ClaimDevices `protobuf:"bytes,12,rep,name=claims,proto3" json:"claims,omitempty"`
+	// The pod group that the pod was decided with, as namespace/name; empty: it was decided by itself.
+	PodGroup string `protobuf:"bytes,13,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	// The node that a member would have got, whose pod group does not fit; score and feasible are of that. Empty: it fits nowhere itself,
+	// or was not tried.
+	Held string `protobuf:"bytes,14,opt,name=held,proto3" json:"held,omitempty"`
+	// The domain that the members share, as key=value: feasible and nodes count within it. Empty: the whole cluster.
+	Domain        string `protobuf:"bytes,15,opt,name=domain,proto3" json:"domain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5787,6 +5794,27 @@ func (x *Decision) GetClaims() []*ClaimDevices {
 		return x.Claims
 	}
 	return nil
+}
+
+func (x *Decision) GetPodGroup() string {
+	if x != nil {
+		return x.PodGroup
+	}
+	return ""
+}
+
+func (x *Decision) GetHeld() string {
+	if x != nil {
+		return x.Held
+	}
+	return ""
+}
+
+func (x *Decision) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
 }
 
 // ClaimDevices is what a claim is allocated.
@@ -8519,7 +8547,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x121\n" +
 	"\x06scored\x18\x02 \x01(\v2\x19.shardsched.v1.ScoredNodeR\x06scored\x124\n" +
 	"\arefused\x18\x03 \x01(\v2\x1a.shardsched.v1.RefusedNodeR\arefused\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04note\"\xbd\x02\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"\x86\x03\n" +
 	"\bDecision\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x10\n" +
@@ -8533,7 +8561,10 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\tnominated\x18\n" +
 	" \x01(\tR\tnominated\x12\x18\n" +
 	"\avictims\x18\v \x03(\tR\avictims\x123\n" +
-	"\x06claims\x18\f \x03(\v2\x1b.shardsched.v1.ClaimDevicesR\x06claims\">\n" +
+	"\x06claims\x18\f \x03(\v2\x1b.shardsched.v1.ClaimDevicesR\x06claims\x12\x1b\n" +
+	"\tpod_group\x18\r \x01(\tR\bpodGroup\x12\x12\n" +
+	"\x04held\x18\x0e \x01(\tR\x04held\x12\x16\n" +
+	"\x06domain\x18\x0f \x01(\tR\x06domain\">\n" +
 	"\fClaimDevices\x12\x14\n" +
 	"\x05claim\x18\x01 \x01(\tR\x05claim\x12\x18\n" +
 	"\adevices\x18\x02 \x03(\tR\adevices\"\x13\n" +
