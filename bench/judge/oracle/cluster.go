@@ -32,7 +32,7 @@ type Cluster struct {
 func newCluster(ctx context.Context) (*Cluster, error) {
 	objects, err := newObjects(ctx)
 	return &Cluster{
-		Snapshot: internalcache.NewEmptySnapshot(), cache: internalcache.New(ctx, nil, false), objects: objects,
+		Snapshot: internalcache.NewEmptySnapshot(), cache: internalcache.New(ctx, nil, groupsOn()), objects: objects,
 		nodes: map[string]*v1.Node{}, placed: map[types.UID]*v1.Pod{}, pending: map[types.UID]*v1.Pod{},
 	}, err
 }
@@ -131,6 +131,11 @@ func (c *Cluster) waits(old, now *v1.Pod) error {
 	if !c.responsible(now) {
 		return c.nominated.remove(now)
 	}
+	if old == nil {
+		c.cache.AddPodGroupMember(now)
+	} else {
+		c.cache.UpdatePodGroupMember(quiet(), old, now)
+	}
 	return c.nominated.set(old, now)
 }
 
@@ -140,6 +145,7 @@ func (c *Cluster) waits(old, now *v1.Pod) error {
 func (c *Cluster) removePod(uid types.UID) error {
 	if pod := c.pending[uid]; pod != nil {
 		delete(c.pending, uid)
+		c.cache.RemovePodGroupMember(pod)
 		return c.nominated.remove(pod)
 	}
 	pod := c.placed[uid]

@@ -14,6 +14,11 @@ import (
 // Judge judges a pod against every node, or, where it is nominated to one and fits there,
 // against that one.
 func (o *Oracle) Judge(ctx context.Context, pod *v1.Pod) (*Verdict, error) {
+	return o.JudgeWithin(ctx, pod, nil)
+}
+
+// JudgeWithin judges a pod against the nodes of a placement; nil: against all.
+func (o *Oracle) JudgeWithin(ctx context.Context, pod *v1.Pod, within *Placement) (*Verdict, error) {
 	ctx = klog.NewContext(ctx, quiet())
 	if err := o.refresh(); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
@@ -22,11 +27,15 @@ func (o *Oracle) Judge(ctx context.Context, pod *v1.Pod) (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
+	all = within.of(all)
 	profile := o.profileOf(pod)
 	if profile == nil {
 		return nil, fmt.Errorf("pod %s/%s: there is no profile %q", pod.Namespace, pod.Name, pod.Spec.SchedulerName)
 	}
-	c := &cycle{profile: profile, pod: pod, state: framework.NewCycleState()}
+	c := &cycle{profile: profile, pod: pod, state: framework.NewCycleState(), within: within}
+	if groupsOn() && pod.Spec.SchedulingGroup != nil {
+		c.state.SetPodGroupSchedulingCycle(framework.NewCycleState())
+	}
 	c.verdict = &Verdict{Nodes: len(all), Feasible: map[string]*Scored{}, Refused: map[string]Refusal{}, Fatal: map[string]string{}, cycle: c}
 	if len(all) == 0 {
 		c.verdict.Err = errNoNodes
@@ -45,6 +54,7 @@ type cycle struct {
 	state   fwk.CycleState
 	verdict *Verdict
 	fit     *framework.FitError
+	within  *Placement
 }
 
 // filter runs PreFilter, and Filter on the nominated node or on every node that PreFilter
@@ -92,7 +102,7 @@ func (c *cycle) nominated(ctx context.Context, o *Oracle) []fwk.NodeInfo {
 		return nil
 	}
 	info, err := o.Get(name)
-	if err != nil {
+	if err != nil || len(c.within.of([]fwk.NodeInfo{info})) == 0 {
 		return nil
 	}
 	feasible, err := c.try(ctx, []fwk.NodeInfo{info})

@@ -90,3 +90,14 @@ func (n *nominations) others(uid types.UID) bool {
 func (n *nominations) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return n.queue.NominatedPodsForNode(node)
 }
+
+// suspend takes a nomination back for as long as the pod is tried on a node, and resume brings it again, as upstream does for
+// members of a pod group.
+func (n *nominations) suspend(pod *v1.Pod) { n.queue.DeleteNominatedPodIfExists(pod) }
+
+func (n *nominations) resume(pod *v1.Pod) {
+	if node := pod.Status.NominatedNodeName; node != "" {
+		info, _ := framework.NewPodInfo(pod) // terms that can't be read count as none
+		n.queue.AddNominatedPod(quiet(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+	}
+}

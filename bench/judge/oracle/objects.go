@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,6 +75,8 @@ func (o *objects) indexer(obj Object) (cache.Indexer, error) {
 		return devices.ResourceClaims().Informer().GetIndexer(), nil
 	case *policyv1.PodDisruptionBudget:
 		return o.informers.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(), nil
+	case *schedulingv1alpha2.PodGroup:
+		return o.informers.Scheduling().V1alpha2().PodGroups().Informer().GetIndexer(), nil
 	}
 	return nil, fmt.Errorf("no plugin looks at a %T", obj)
 }

@@ -72,6 +72,8 @@ func (o *Oracle) profile(ctx context.Context, c *Config, parallelism int) error 
 			frameworkruntime.WithClientSet(&o.api),
 			frameworkruntime.WithEventRecorder(&events.FakeRecorder{}), // says nothing
 			frameworkruntime.WithPodNominator(&o.nominated),
+			frameworkruntime.WithPodActivator(nobody{}),
+			frameworkruntime.WithPodGroupManager(o.cache),
 			frameworkruntime.WithSharedDRAManager(o.objects.devices),
 			frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(o.objects.informers.Storage().V1().CSINodes().Lister())),
 			frameworkruntime.WithParallelism(parallelism))

@@ -111,7 +111,7 @@ func (o *Oracle) Preempt(ctx context.Context, v *Verdict) (*Preemption, error) {
 	for _, e := range c.profile.ListPlugins().PostFilter.Enabled {
 		plugin := c.profile.plugins[e.Name].(fwk.PostFilterPlugin)
 		var failed []error
-		if d, ok := plugin.(*defaultpreemption.DefaultPreemption); ok {
+		if d, ok := plugin.(*defaultpreemption.DefaultPreemption); ok && o.mayPreempt(c.pod) {
 			var err error
 			if failed, err = o.dryRun(ctx, d, c, out); err != nil {
 				return nil, err

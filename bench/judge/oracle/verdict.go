@@ -82,6 +82,9 @@ func (v *Verdict) Unfit() bool {
 	return errors.As(v.Err, &fit)
 }
 
+// Rejected tells whether no node can be chosen, as opposed to an error: none fits, or there is none.
+func (v *Verdict) Rejected() bool { return v.Unfit() || errors.Is(v.Err, errNoNodes) }
+
 // Text is why no node can be chosen, with what PostFilter adds; empty where one can.
 func (v *Verdict) Text(p *Preemption) string {
 	if v.Err == nil {

@@ -1,0 +1,184 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Placement is nodes that the members of a pod group share: a domain, or the whole cluster. Its name is the domain's value.
+type Placement struct {
+	*fwk.Placement
+	nodes map[string]bool
+}
+
+// of are the nodes that are in a placement; all are in none.
+func (p *Placement) of(all []fwk.NodeInfo) []fwk.NodeInfo {
+	if p == nil {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(n fwk.NodeInfo) bool { return !p.nodes[n.Node().Name] })
+}
+
+// PodGroup is the pod group that a pod is a member of; nil: there is none.
+func (o *Oracle) PodGroup(pod *v1.Pod) *schedulingv1alpha2.PodGroup {
+	if pod.Spec.SchedulingGroup == nil || !groupsOn() {
+		return nil
+	}
+	lister := o.objects.informers.Scheduling().V1alpha2().PodGroups().Lister()
+	g, err := lister.PodGroups(pod.Namespace).Get(*pod.Spec.SchedulingGroup.PodGroupName)
+	if err != nil { // of a lister: it is not there
+		return nil
+	}
+	return g
+}
+
+// Placements are those that upstream tries for members of a pod group, by name: one, without a name, of all nodes where the gate
+// is off. The error is what upstream fails them with.
+func (o *Oracle) Placements(ctx context.Context, members []*v1.Pod) ([]*Placement, error) {
+	ctx = klog.NewContext(ctx, quiet())
+	if err := o.refresh(); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	all, err := o.List()
+	if err != nil {
+		return nil, err
+	}
+	list, status := o.profileOf(members[0]).RunPlacementGeneratePlugins(ctx, framework.NewCycleState(), groupOf(members), all)
+	if !status.IsSuccess() {
+		return nil, status.AsError()
+	}
+	var out []*Placement
+	for _, p := range list {
+		x := &Placement{Placement: p, nodes: map[string]bool{}}
+		for _, n := range p.Nodes {
+			x.nodes[n.Node().Name] = true
+		}
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b *Placement) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func groupOf(members []*v1.Pod) *framework.PodGroupInfo {
+	return &framework.PodGroupInfo{
+		Namespace: members[0].Namespace, Name: *members[0].Spec.SchedulingGroup.PodGroupName, UnscheduledPods: members,
+	}
+}
+
+// Proposal is a placement with the nodes that members would get in it.
+type Proposal struct {
+	*Placement
+	Nodes map[types.UID]string
+}
+
+// assignment is a member with the node that it would get.
+type assignment struct {
+	pod  *v1.Pod
+	node string
+}
+
+func (a assignment) GetPod() *v1.Pod     { return a.pod }
+func (a assignment) GetNodeName() string { return a.node }
+
+// ScorePlacements are the totals that upstream gives to proposals for a pod group.
+func (o *Oracle) ScorePlacements(ctx context.Context, members []*v1.Pod, proposals []*Proposal) ([]int64, error) {
+	ctx = klog.NewContext(ctx, quiet())
+	if err := o.refresh(); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	var all []*fwk.PodGroupAssignments
+	for _, p := range proposals {
+		a := &fwk.PodGroupAssignments{Placement: p.Placement.Placement}
+		for _, pod := range members {
+			if node := p.Nodes[pod.UID]; node != "" {
+				a.ProposedAssignments = append(a.ProposedAssignments, assignment{pod, node})
+			}
+		}
+		all = append(all, a)
+	}
+	scores, status := o.profileOf(members[0]).RunPlacementScorePlugins(ctx, framework.NewCycleState(), groupOf(members), all)
+	if !status.IsSuccess() {
+		return nil, status.AsError()
+	}
+	var out []int64
+	for _, s := range scores {
+		out = append(out, s.TotalScore)
+	}
+	return out, nil
+}
+
+// Trial is a member on a node for as long as its pod group is tried.
+type Trial struct {
+	o       *Oracle
+	verdict *Verdict
+	placed  *v1.Pod
+}
+
+// Try assumes the pod of a verdict on a node, and reserves there. Unlike upstream's snapshot, the cache takes in what the pod
+// declares of pods beside it: a later mate is held to it.
+func (o *Oracle) Try(ctx context.Context, v *Verdict, node string) (*Trial, error) {
+	ctx = klog.NewContext(ctx, quiet())
+	placed := v.cycle.pod.DeepCopy()
+	placed.Spec.NodeName = node
+	t := &Trial{o: o, verdict: v, placed: placed}
+	o.objects.devices.allocated = nil
+	if err := o.cache.AssumePod(quiet(), placed); err != nil {
+		return nil, fmt.Errorf("assume pod %s/%s on %s: %w", placed.Namespace, placed.Name, node, err)
+	}
+	o.nominated.suspend(v.cycle.pod)
+	if status := v.cycle.profile.RunReservePluginsReserve(ctx, v.cycle.state, placed, node); !status.IsSuccess() {
+		return nil, errors.Join(status.AsError(), t.Undo(ctx))
+	}
+	return t, nil
+}
+
+// Undo takes the member from its node.
+func (t *Trial) Undo(ctx context.Context) error {
+	c := t.verdict.cycle
+	c.profile.RunReservePluginsUnreserve(klog.NewContext(ctx, quiet()), c.state, t.placed, t.placed.Spec.NodeName)
+	t.o.nominated.resume(c.pod)
+	return t.o.cache.ForgetPod(quiet(), t.placed)
+}
+
+// Permitted tells whether upstream's Permit lets the member, and with it its pod group, go on, and else why it waits.
+func (t *Trial) Permitted(ctx context.Context) (bool, string) {
+	if err := t.o.refresh(); err != nil {
+		return false, err.Error()
+	}
+	_, status := t.verdict.cycle.profile.RunPermitPlugins(klog.NewContext(ctx, quiet()), t.verdict.cycle.state, t.placed,
+		t.placed.Spec.NodeName)
+	return status.IsSuccess(), status.Message()
+}
+
+// mayPreempt tells whether DefaultPreemption looks for victims of a pod by itself.
+func (o *Oracle) mayPreempt(pod *v1.Pod) bool {
+	if pod.Spec.SchedulingGroup == nil || !groupsOn() {
+		return true
+	}
+	g := o.PodGroup(pod)
+	return !preemptionOn() && (!topologyOn() || g != nil && g.Spec.SchedulingConstraints == nil)
+}
+
+// nobody is activated: the queue of the oracle pops no pod.
+type nobody struct{}
+
+func (nobody) Activate(klog.Logger, map[string]*v1.Pod) {}
+
+// Scheduled is how many members of a pod group are on nodes.
+func (o *Oracle) Scheduled(g *schedulingv1alpha2.PodGroup) int {
+	state, err := o.cache.PodGroupStates().Get(g.Namespace, g.Name)
+	if err != nil { // no member is known
+		return 0
+	}
+	return state.ScheduledPodsCount()
+}
