@@ -61,13 +61,19 @@ func (c *Class) Recount(t *Table, row uint32, base, into *Verdict) {
 
 // CopyCounts makes r the groups and measures of a result for another class, without candidates.
 func (r *Result) CopyCounts(classID uint64, o *Result) {
-	r.Reset(classID, 0)
-	r.Rows, r.Feasible, r.grouped = o.Rows, o.Feasible, o.grouped
+	r.CopyMeasures(classID, o)
+	r.Rows, r.Feasible = o.Rows, o.Feasible
 	r.growGroups(len(o.Groups))
 	for i := range o.Groups {
 		r.Groups[i].Key.set(&o.Groups[i].Key)
 		r.Groups[i].Rows = o.Groups[i].Rows
 	}
+}
+
+// CopyMeasures makes r the measures of a result for another class, without groups.
+func (r *Result) CopyMeasures(classID uint64, o *Result) {
+	r.Reset(classID, 0)
+	r.grouped = o.grouped
 	r.openMeasures(len(o.Measures))
 	for i := range o.Measures {
 		r.Measures[i].reset(o.Measures[i].By)

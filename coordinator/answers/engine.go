@@ -159,6 +159,8 @@ type Question struct {
 	// Alone tells that reviewers take part in the decision besides the class's own plugins. Reviewed tells that they look at all
 	// feasible rows (Rows): then the answer has to name all of them.
 	Alone, Reviewed bool
+	// wide is the class that Class is of a domain.
+	wide *compile.Class
 	// answers counts the answers that this pod has asked for. sharedAsked tells that it has asked for another shared answer.
 	answers     int
 	sharedAsked bool
@@ -369,8 +371,8 @@ func (e *Engine) Own(q *Question) (*Answer, *Need) {
 	if a := e.held.of[q.Class.ID()]; a != nil {
 		return a, nil
 	}
-	if rows, few := e.rowsWithin(q); few {
-		return e.openHere(q.Class.Scorer, rows, true), nil
+	if a := e.openWithin(q); a != nil {
+		return a, nil
 	}
 	n := &Need{Class: e.Pinned(q.Class.Scorer), Candidates: candidatesOnce(e.batch), Pods: 1, alone: true}
 	if q.Reviewed {

@@ -4,6 +4,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // Domain is the nodes that have a label: a topology key with a value. The zero value is the whole cluster.
@@ -56,12 +57,44 @@ func (e *Engine) restrict(q *Question) {
 		x.last++
 		x.classes[key] = c
 	}
-	q.Class = c
+	q.wide, q.Class = q.Class, c
+}
+
+// openWithin opens the answer about a domain of few rows, which are judged here; nil: workers are asked. What a class counts in the
+// whole cluster is taken from its answer about that, where one is held.
+func (e *Engine) openWithin(q *Question) *Answer {
+	rows, few := e.rowsWithin(q)
+	switch {
+	case !few, q.Class.Scorer.Claims():
+		return nil
+	case !q.Class.Scorer.HasGroups():
+		return e.openHere(q.Class.Scorer, rows, true)
+	}
+	whole := e.held.of[q.wide.ID()]
+	if whole == nil {
+		return nil
+	}
+	if whole.repair(); whole.stale {
+		return nil
+	}
+	r := &scorer.Result{}
+	r.CopyMeasures(q.Class.ID(), whole.result)
+	a := e.held.open(e.Pinned(q.Class.Scorer))
+	a.start(r, e.log.end(), true)
+	for _, row := range rows {
+		x := a.look(row, nil, e.log.end())
+		a.countReasons(x.reasons, +1)
+		if x.group >= 0 {
+			a.result.MoveRows(x.group, +1)
+		}
+	}
+	a.settled = false
+	return a
 }
 
 // rowsWithin are the rows of a question's domain, where they are so few that they are judged here; false: workers are asked.
 func (e *Engine) rowsWithin(q *Question) (rows []cache.Row, few bool) {
-	if q.Within.Whole() || q.Class.Scorer.HasGroups() || q.Reviewed || e.NodesWithin(q.Within) > rowsHere {
+	if q.wide == nil || q.Reviewed || e.NodesWithin(q.Within) > rowsHere {
 		return nil, false
 	}
 	for shard := range e.tables.NumShards() {
