@@ -27,7 +27,9 @@ const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
 // Kinds are the kinds that a Source keeps, in the order of objects.Kinds: all but templates of claims and what fills pods in,
 // which the role system:kube-scheduler does not allow to read.
 func Kinds() []objects.Kind {
-	return slices.DeleteFunc(objects.Kinds(), func(k objects.Kind) bool { return k == objects.KindResourceClaimTemplate || k.FillsIn() })
+	return slices.DeleteFunc(objects.Kinds(), func(k objects.Kind) bool {
+		return k == objects.KindResourceClaimTemplate || k == objects.KindPodGroup || k.FillsIn()
+	})
 }
 
 // selectorOf is the field selector by which a kind is listed and watched.

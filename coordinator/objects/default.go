@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
@@ -23,7 +24,7 @@ const (
 )
 
 // Default fills in what the API server would, as far as the scheduler depends on it
-// (defaults.go of core/v1, apps/v1, storage/v1, policy/v1 and resource/v1 in k8s.io/kubernetes/pkg/apis, and the
+// (defaults.go of core/v1, apps/v1, storage/v1, policy/v1, resource/v1 and scheduling/v1alpha2 in k8s.io/kubernetes/pkg/apis, and the
 // Priority admission plugin).
 // Applying it again changes nothing.
 func Default(obj Object) {
@@ -60,6 +61,11 @@ func Default(obj Object) {
 		defaultResourceClaim(obj)
 	case *resourcev1.ResourceClaimTemplate:
 		defaultResourceClaimTemplate(obj)
+	case *schedulingv1alpha2.PodGroup:
+		obj.Namespace = cmp.Or(obj.Namespace, v1.NamespaceDefault)
+		if obj.Spec.DisruptionMode == nil {
+			obj.Spec.DisruptionMode = new(schedulingv1alpha2.DisruptionModePod)
+		}
 	case *schedulingv1.PriorityClass:
 		if obj.PreemptionPolicy == nil {
 			obj.PreemptionPolicy = new(v1.PreemptLowerPriority)

@@ -8,6 +8,7 @@
 //	                   CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment
 //	which pods may go  PodDisruptionBudget
 //	devices            DeviceClass, ResourceSlice, ResourceClaim, ResourceClaimTemplate
+//	pods that start together PodGroup
 //	how pods are made  PriorityClass, LimitRange, RuntimeClass
 //
 //	bytes ──Decode──> object ──Default──> ──Validate──> field errors

@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -38,6 +39,7 @@ const (
 	KindResourceSlice         Kind = "ResourceSlice"
 	KindResourceClaim         Kind = "ResourceClaim"
 	KindResourceClaimTemplate Kind = "ResourceClaimTemplate"
+	KindPodGroup              Kind = "PodGroup"
 	KindPriorityClass         Kind = "PriorityClass"
 	KindLimitRange            Kind = "LimitRange"
 	KindRuntimeClass          Kind = "RuntimeClass"
@@ -53,7 +55,7 @@ func Kinds() []Kind {
 		KindResourceClaimTemplate, KindResourceClaim,
 		KindService, KindReplicationController, KindReplicaSet, KindStatefulSet, KindPodDisruptionBudget,
 		KindPriorityClass, KindLimitRange, KindRuntimeClass,
-		KindPod,
+		KindPodGroup, KindPod,
 	}
 }
 
@@ -111,6 +113,9 @@ func (k Kind) traits() traits {
 		return traits{resource, "resourceclaims", "", inNamespace, func() Object { return new(resourcev1.ResourceClaim) }}
 	case KindResourceClaimTemplate:
 		return traits{resource, "resourceclaimtemplates", "", inNamespace, func() Object { return new(resourcev1.ResourceClaimTemplate) }}
+	case KindPodGroup:
+		return traits{schedulingv1alpha2.SchemeGroupVersion, "podgroups", "", inNamespace,
+			func() Object { return new(schedulingv1alpha2.PodGroup) }}
 	case KindPriorityClass:
 		return traits{schedulingv1.SchemeGroupVersion, "priorityclasses", "pc", everywhere,
 			func() Object { return new(schedulingv1.PriorityClass) }}

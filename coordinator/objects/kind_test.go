@@ -58,6 +58,7 @@ func TestKindsAreNamedAsWithKubectl(t *testing.T) {
 		"pdb": "PodDisruptionBudget", "poddisruptionbudgets.policy": "PodDisruptionBudget", "pdb.apps": "",
 		"deviceclass": "DeviceClass", "resourceslices": "ResourceSlice", "resourceclaims.resource.k8s.io": "ResourceClaim",
 		"resourceclaimtemplate": "ResourceClaimTemplate", "resourceclaims.v1beta1.resource.k8s.io": "", "devicetaintrules": "",
+		"podgroup": "PodGroup", "podgroups.scheduling.k8s.io": "PodGroup", "podgroups.v1.scheduling.k8s.io": "",
 		"": "", ".": "", "deploy": "", "nodes.": "Node", "secrets": "",
 	} {
 		if got, ok := objects.KindNamed(word); got != want || ok != (want != "") {

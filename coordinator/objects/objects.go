@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -96,6 +97,8 @@ func KindOf(obj runtime.Object) Kind {
 		return KindResourceClaim
 	case *resourcev1.ResourceClaimTemplate:
 		return KindResourceClaimTemplate
+	case *schedulingv1alpha2.PodGroup:
+		return KindPodGroup
 	case *schedulingv1.PriorityClass:
 		return KindPriorityClass
 	case *v1.LimitRange:

@@ -7,6 +7,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -62,6 +63,9 @@ func Validate(obj Object) field.ErrorList {
 		c.claimStatus(obj, field.NewPath("status"))
 	case *resourcev1.ResourceClaimTemplate:
 		c.claimTemplate(&obj.Spec, field.NewPath("spec"))
+	case *schedulingv1alpha2.PodGroup:
+		c.podGroup(&obj.Spec, field.NewPath("spec"))
+		c.podGroupStatus(&obj.Status, field.NewPath("status"))
 	case *schedulingv1.PriorityClass:
 		c.priorityClass(obj)
 	case *v1.LimitRange:

@@ -36,6 +36,9 @@ func (c *checker) podSpec(s *v1.PodSpec, p *field.Path) {
 	c.spreadConstraints(p.Child("topologySpreadConstraints"), s.TopologySpreadConstraints)
 	c.volumes(p.Child("volumes"), s.Volumes)
 	c.podClaims(p.Child("resourceClaims"), s.ResourceClaims)
+	if s.SchedulingGroup != nil {
+		c.schedulingGroup(p.Child("schedulingGroup", "podGroupName"), s.SchedulingGroup.PodGroupName)
+	}
 }
 
 func (c *checker) container(p *field.Path, ct *v1.Container, hostNetwork bool, names map[string]bool) {

@@ -15,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +62,7 @@ func newLocal() (kubernetes.Interface, *localInformers, error) {
 		&v1.PersistentVolume{}, &v1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{},
 		&storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{}, &policyv1.PodDisruptionBudget{},
 		&resourcev1.DeviceClass{}, &resourcev1.ResourceSlice{}, &resourcev1.ResourceClaim{}, &resourcev1.ResourceClaimTemplate{},
-		&schedulingv1.PriorityClass{}, &v1.LimitRange{}, &nodev1.RuntimeClass{},
+		&schedulingv1alpha2.PodGroup{}, &schedulingv1.PriorityClass{}, &v1.LimitRange{}, &nodev1.RuntimeClass{},
 	} {
 		f := newFeed()
 		l.feeds[kindOf(example)] = f
@@ -124,6 +125,8 @@ func kindOf(obj any) string {
 		return string(objects.KindResourceClaim)
 	case *resourcev1.ResourceClaimTemplate:
 		return string(objects.KindResourceClaimTemplate)
+	case *schedulingv1alpha2.PodGroup:
+		return string(objects.KindPodGroup)
 	case *schedulingv1.PriorityClass:
 		return string(objects.KindPriorityClass)
 	case *v1.LimitRange:

@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,6 +73,17 @@ func columnsOf(kind objects.Kind) []column {
 		return claimColumns()
 	case objects.KindDeviceClass, objects.KindResourceSlice, objects.KindResourceClaim:
 		return deviceColumns(kind)
+	case objects.KindPodGroup:
+		return []column{
+			show("POLICY", func(g *schedulingv1alpha2.PodGroup) string { return policyOf(g) }),
+			show("WORKLOAD", func(g *schedulingv1alpha2.PodGroup) string {
+				if ref := g.Spec.PodGroupTemplateRef; ref != nil && ref.Workload != nil {
+					return ref.Workload.WorkloadName
+				}
+				return ""
+			}),
+			show("STATUS", podGroupStatus),
+		}
 	case objects.KindPriorityClass:
 		return []column{
 			show("VALUE", func(c *schedulingv1.PriorityClass) string { return fmt.Sprint(c.Value) }),
@@ -84,6 +96,29 @@ func columnsOf(kind objects.Kind) []column {
 		return []column{show("HANDLER", func(c *nodev1.RuntimeClass) string { return c.Handler })}
 	}
 	return storageColumns(kind)
+}
+
+func policyOf(g *schedulingv1alpha2.PodGroup) string {
+	if g.Spec.SchedulingPolicy.Gang != nil {
+		return "Gang"
+	}
+	return "Basic"
+}
+
+// podGroupStatus is in kubectl's words.
+func podGroupStatus(g *schedulingv1alpha2.PodGroup) string {
+	status := "Pending"
+	for _, c := range g.Status.Conditions {
+		switch {
+		case c.Type == schedulingv1alpha2.DisruptionTarget:
+			return c.Reason
+		case c.Type == schedulingv1alpha2.PodGroupScheduled && c.Status == metav1.ConditionTrue:
+			status = "Scheduled"
+		case c.Type == schedulingv1alpha2.PodGroupScheduled:
+			status = "Unschedulable"
+		}
+	}
+	return status
 }
 
 func volumeColumns() []column {

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -179,6 +180,9 @@ func (b *inputBuilder) look() {
 			if c, ok := v.(*v1.PersistentVolumeClaim); ok && b.refuse(o, nil, b.admission.Claim(c)) {
 				continue
 			}
+			if g, ok := v.(*schedulingv1alpha2.PodGroup); ok {
+				b.note(o, nil, b.admission.PodGroup(g))
+			}
 			if objects.KindOf(v).Known() {
 				b.keep(v.(objects.Object))
 			}
@@ -194,7 +198,7 @@ func (b *inputBuilder) look() {
 func (b *inputBuilder) makes() bool {
 	return slices.ContainsFunc(b.all, func(o manifest.Object) bool {
 		kind := objects.KindOf(o.Value)
-		return kind == objects.KindPod || kind == objects.KindPersistentVolumeClaim || isWorkload(o.Value)
+		return kind == objects.KindPod || kind == objects.KindPodGroup || kind == objects.KindPersistentVolumeClaim || isWorkload(o.Value)
 	})
 }
 

@@ -60,6 +60,8 @@ func Read(ctx context.Context, config *rest.Config, each func(runtime.Object) er
 	for _, k := range manifest.Kinds() {
 		err := r.kind(ctx, k)
 		switch {
+		case apierrors.IsForbidden(err) && r.isAbsent(ctx, k): // authorization comes first
+			r.result.Absent = append(r.result.Absent, k.Plural)
 		case apierrors.IsForbidden(err):
 			forbidden = append(forbidden, k.Plural)
 		case err != nil:
@@ -78,6 +80,12 @@ type reader struct {
 	http   *http.Client
 	each   func(runtime.Object) error
 	result Result
+}
+
+// isAbsent tells whether the API server says that it does not serve the version of a kind.
+func (r *reader) isAbsent(ctx context.Context, k manifest.Kind) bool {
+	client, err := r.client(k)
+	return err == nil && k.Group != "" && apierrors.IsNotFound(client.Get().AbsPath("/apis", k.Group, k.Version).Do(ctx).Error())
 }
 
 // kind lists all objects of a kind.

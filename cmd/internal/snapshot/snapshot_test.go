@@ -25,7 +25,8 @@ type apiServer struct {
 
 func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	if q.Get("limit") != "500" || r.Method != http.MethodGet {
+	const version = "/apis/scheduling.k8s.io/v1alpha2"
+	if q.Get("limit") != "500" && r.URL.Path != version || r.Method != http.MethodGet {
 		http.Error(w, "a page of 500 is wanted", http.StatusTeapot)
 		return
 	}
@@ -135,6 +136,9 @@ func TestASnapshotGoesOnWhereItsMomentIsGone(t *testing.T) {
 			`{"metadata": {"resourceVersion": "60"}, "items": [{"metadata": {"name": "b"}}]}`,
 		},
 		"/apis/resource.k8s.io/v1/resourceslices": {failure(404, "NotFound", "")},
+		// A role that does not name it, and an API server that has it not.
+		"/apis/scheduling.k8s.io/v1alpha2/podgroups": {failure(403, "Forbidden", "")},
+		"/apis/scheduling.k8s.io/v1alpha2":           {failure(404, "NotFound", "")},
 	}}
 	a.answers["/api/v1/persistentvolumes"][0] = strings.Replace(failure(504, "Timeout", ""), `"metadata"`, `"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]},"metadata"`, 1)
 	_, result, err := a.write(t)
@@ -142,7 +146,7 @@ func TestASnapshotGoesOnWhereItsMomentIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Result{ResourceVersion: "77", Counts: map[string]int{"Service": 1, "Pod": 2}, Drifted: []string{"pods", "persistentvolumes", "services"},
-		Absent: []string{"resourceslices"}}
+		Absent: []string{"resourceslices", "podgroups"}}
 	if d := cmp.Diff(want, result); d != "" {
 		t.Errorf("result (-want +got):\n%s", d)
 	}
@@ -152,7 +156,7 @@ func TestASnapshotGoesOnWhereItsMomentIsGone(t *testing.T) {
 	if d := cmp.Diff([]string{"?resourceVersion=77&resourceVersionMatch=Exact", ""}, a.about("/api/v1/services")); d != "" {
 		t.Errorf("requests about services (-want +got):\n%s", d)
 	}
-	if got, want := result.String(), "0 nodes, 2 pods and 1 other objects at resource version 77; a little later: pods, persistentvolumes, services; not served: resourceslices"; got != want {
+	if got, want := result.String(), "0 nodes, 2 pods and 1 other objects at resource version 77; a little later: pods, persistentvolumes, services; not served: resourceslices, podgroups"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -50,8 +51,7 @@ type Remark struct {
 // has none.
 func (a *Admission) Pod(p *v1.Pod) (unknown, refused []Remark) {
 	if !a.priorities.Resolve(p) {
-		unknown = append(unknown, Remark{field.NewPath("spec", "priorityClassName"),
-			fmt.Sprintf("no PriorityClass %q is known: priority 0", p.Spec.PriorityClassName)})
+		unknown = append(unknown, noClass(p.Spec.PriorityClassName))
 	}
 	if p.UID != "" {
 		return unknown, nil
@@ -72,6 +72,18 @@ func (a *Admission) Pod(p *v1.Pod) (unknown, refused []Remark) {
 			fmt.Sprintf("no RuntimeClass %q is known: no overhead, and any node will do", *name)}), refused
 	}
 	return unknown, append(refused, applyRuntime(p, class)...)
+}
+
+func noClass(name string) Remark {
+	return Remark{field.NewPath("spec", "priorityClassName"), fmt.Sprintf("no PriorityClass %q is known: priority 0", name)}
+}
+
+// PodGroup fills in the priority of a PodGroup. unknown is a class that it names and nobody has given.
+func (a *Admission) PodGroup(g *schedulingv1alpha2.PodGroup) (unknown []Remark) {
+	if !a.priorities.ResolvePodGroup(g) {
+		unknown = append(unknown, noClass(g.Spec.PriorityClassName))
+	}
+	return unknown
 }
 
 // Claim is why an API server would not take a claim.

@@ -3,6 +3,7 @@ package workload
 import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 )
 
 // Values of the classes that every cluster has.
@@ -43,22 +44,37 @@ func (p *Priorities) Resolve(pod *v1.Pod) bool {
 	if pod.Spec.Priority != nil {
 		return true
 	}
-	class := p.fallback
-	if name := pod.Spec.PriorityClassName; name != "" {
-		class = p.classes[name]
-		if class == nil {
-			pod.Spec.Priority = new(int32)
-			return false
-		}
-	}
-	value := int32(0)
+	class, value, known := p.of(pod.Spec.PriorityClassName)
+	pod.Spec.Priority = &value
 	if class != nil {
-		value = class.Value
 		pod.Spec.PriorityClassName = class.Name
 		if pod.Spec.PreemptionPolicy == nil {
 			pod.Spec.PreemptionPolicy = class.PreemptionPolicy
 		}
 	}
-	pod.Spec.Priority = &value
-	return true
+	return known
+}
+
+// ResolvePodGroup does for a PodGroup what Resolve does for a pod.
+func (p *Priorities) ResolvePodGroup(g *schedulingv1alpha2.PodGroup) bool {
+	if g.Spec.Priority != nil {
+		return true
+	}
+	class, value, known := p.of(g.Spec.PriorityClassName)
+	g.Spec.Priority = &value
+	if class != nil {
+		g.Spec.PriorityClassName = class.Name
+	}
+	return known
+}
+
+// of is the class that a name stands for, or no name, and its value; nil and 0: there is none. It is not known where the name is none's.
+func (p *Priorities) of(name string) (class *schedulingv1.PriorityClass, value int32, known bool) {
+	if class = p.fallback; name != "" {
+		class = p.classes[name]
+	}
+	if class == nil {
+		return nil, 0, name == ""
+	}
+	return class, class.Value, true
 }

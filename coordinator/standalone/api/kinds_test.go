@@ -33,6 +33,7 @@ func oneOfEach() map[objects.Kind]string {
 		objects.KindResourceSlice:         `"spec":{"driver":"d","allNodes":true,"pool":{"name":"a","generation":1,"resourceSliceCount":1}}`,
 		objects.KindResourceClaim:         `"spec":{"devices":{}}`,
 		objects.KindResourceClaimTemplate: `"spec":{"spec":{"devices":{}}}`,
+		objects.KindPodGroup:              `"spec":{"schedulingPolicy":{"gang":{"minCount":2}}}`,
 		objects.KindPriorityClass:         `"value":7`,
 		objects.KindLimitRange:            `"spec":{"limits":[{"type":"Container","max":{"cpu":"1"}}]}`,
 		objects.KindRuntimeClass:          `"handler":"h"`,

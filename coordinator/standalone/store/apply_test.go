@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,6 +69,42 @@ func TestThePriorityOfAClassStays(t *testing.T) {
 	_, _, err := r.Apply(t.Context(), r.fence, []runtime.Object{class(8, "")}, false)
 	if _, ok := err.(*store.InvalidError); !ok || !strings.Contains(fmt.Sprint(err), "value: Forbidden: field is immutable") {
 		t.Errorf("another value: got %v, want an InvalidError", err)
+	}
+}
+
+// What a PodGroup asks for stays, and so does what the scheduler has said of it.
+func TestAPodGroupStays(t *testing.T) {
+	r := newRig(t)
+	gang := func(count int32) *schedulingv1alpha2.PodGroup {
+		g := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default"}}
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: count}
+		return g
+	}
+	said := gang(2)
+	said.Status.Conditions = []metav1.Condition{{Type: schedulingv1alpha2.PodGroupScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled"}}
+	r.apply(t, said)
+	labelled := gang(2)
+	labelled.Labels = map[string]string{"a": "b"}
+	r.apply(t, labelled)
+	got, ok := r.load(t).Cluster[0].(*schedulingv1alpha2.PodGroup)
+	if !ok || got.Labels["a"] != "b" || len(got.Status.Conditions) != 1 || got.Generation != 1 {
+		t.Errorf("got %+v, want the label, the condition and generation 1", got)
+	}
+	_, _, err := r.Apply(t.Context(), r.fence, []runtime.Object{gang(3)}, false)
+	if _, ok := err.(*store.InvalidError); !ok || !strings.Contains(fmt.Sprint(err), "spec: Forbidden: field is immutable") {
+		t.Errorf("another minCount: got %v, want an InvalidError", err)
+	}
+}
+
+// A pod that is there joins no PodGroup, and leaves none.
+func TestAPodStaysInItsPodGroup(t *testing.T) {
+	r := newRig(t)
+	r.apply(t, pod("a"))
+	joins := pod("a")
+	joins.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("train")}
+	_, _, err := r.Apply(t.Context(), r.fence, []runtime.Object{joins}, false)
+	if _, ok := err.(*store.InvalidError); !ok || !strings.Contains(fmt.Sprint(err), "spec.schedulingGroup: Forbidden: field is immutable") {
+		t.Errorf("got %v, want an InvalidError", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -82,6 +83,8 @@ func (s *Store) create(p *plan) {
 		obj.SetGeneration(1)
 		objects.MergeLabelKeys(obj, obj.Labels)
 		objects.NameClaims(obj)
+	case *schedulingv1alpha2.PodGroup:
+		obj.SetGeneration(1)
 	case *v1.PersistentVolumeClaim:
 		if p.class != "" && objects.NamesNoClass(obj) {
 			obj.Spec.StorageClassName = &p.class
@@ -129,6 +132,11 @@ func inherit(obj, old objects.Object) (field.ErrorList, error) {
 		if old, ok := old.(*resourcev1.ResourceSlice); ok {
 			return inheritSlice(obj, old), nil
 		}
+	case *schedulingv1alpha2.PodGroup:
+		if old, ok := old.(*schedulingv1alpha2.PodGroup); ok {
+			obj.Status = old.Status // the scheduler's
+			return unchanged(field.NewPath("spec"), obj.Spec, old.Spec), nil
+		}
 	case *schedulingv1.PriorityClass:
 		if old, ok := old.(*schedulingv1.PriorityClass); ok {
 			return append(unchanged(field.NewPath("value"), obj.Value, old.Value),
@@ -165,6 +173,9 @@ func inheritPod(pod, old *v1.Pod) (field.ErrorList, error) {
 		return field.ErrorList{field.Forbidden(name, "the pod is there and pending; only the scheduler puts it on a node")}, nil
 	case pod.Spec.NodeName != old.Spec.NodeName:
 		return field.ErrorList{field.Forbidden(name, fmt.Sprintf("the pod is on node %s and can not be moved", old.Spec.NodeName))}, nil
+	}
+	if errs := unchanged(field.NewPath("spec", "schedulingGroup"), pod.Spec.SchedulingGroup, old.Spec.SchedulingGroup); len(errs) > 0 {
+		return errs, nil
 	}
 	same, err := equalSpecs(&pod.Spec, &old.Spec)
 	switch {

@@ -198,7 +198,8 @@ func (NodeColour) EnumDescriptor() ([]byte, []int) {
 // PersistentVolumeClaim of v1; ReplicaSet and StatefulSet of apps/v1; StorageClass, CSINode,
 // CSIDriver, CSIStorageCapacity and VolumeAttachment of storage.k8s.io/v1; PodDisruptionBudget
 // of policy/v1; DeviceClass, ResourceSlice, ResourceClaim and ResourceClaimTemplate of
-// resource.k8s.io/v1; PriorityClass of scheduling.k8s.io/v1; RuntimeClass of node.k8s.io/v1.
+// resource.k8s.io/v1; PriorityClass of scheduling.k8s.io/v1 and PodGroup of its v1alpha2; RuntimeClass
+// of node.k8s.io/v1.
 type ObjectRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As Kubernetes writes it.

@@ -31,7 +31,7 @@ func scopeOf(kind string) scope {
 		"DeviceClass", "ResourceSlice", "PriorityClass", "RuntimeClass":
 		return everywhere
 	case "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PersistentVolumeClaim", "CSIStorageCapacity",
-		"PodDisruptionBudget", "ResourceClaim", "ResourceClaimTemplate", "LimitRange":
+		"PodDisruptionBudget", "ResourceClaim", "ResourceClaimTemplate", "LimitRange", "PodGroup":
 		return inNamespace
 	}
 	return unknownKind
