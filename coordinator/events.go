@@ -1,14 +1,13 @@
 package coordinator
 
 import (
-	"maps"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/intake"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -80,8 +79,8 @@ func (l forIntake) NodeAdded()              { clear(l.failing) }
 
 // PodGroupSet is part of intake.Loop. A change of its status alone helps no pod.
 func (l forIntake) PodGroupSet(old, now *v1alpha2.PodGroup) {
-	same := old != nil && old.UID == now.UID && old.Generation == now.Generation && maps.Equal(old.Annotations, now.Annotations)
-	l.queue.Regroup(types.NamespacedName{Namespace: now.Namespace, Name: now.Name}, !same)
+	changed := old == nil || !groups.Same(old, now)
+	l.queue.Regroup(types.NamespacedName{Namespace: now.Namespace, Name: now.Name}, changed)
 }
 
 func (l forIntake) RowsMade() {

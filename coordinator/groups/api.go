@@ -1,6 +1,8 @@
 package groups
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,6 +52,11 @@ func SpecOf(obj *v1alpha2.PodGroup) (*Spec, error) {
 		s.Asks = asks
 	}
 	return s, err
+}
+
+// Same tells whether two versions of a PodGroup say the same. Their status plays no part.
+func Same(a, b *v1alpha2.PodGroup) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && maps.Equal(a.Annotations, b.Annotations)
 }
 
 // NameOf is the PodGroup that a pod names; false: none.

@@ -24,6 +24,7 @@ type Group struct {
 	nodes   map[string]int // of scheduled members: how many each has
 	placed  int            // scheduled members
 	verdict *Verdict
+	givenUp string // why; "": it is not
 }
 
 // Member is a pod of a pod group.
@@ -75,9 +76,20 @@ func (x *Group) Need() int {
 	return 1
 }
 
+// GiveUp has members held back, until Resume, a new member, or a change of the PodGroup. Gate tells why.
+func (x *Group) GiveUp(why string) { x.givenUp = why }
+
+// Resume ends what GiveUp has begun.
+func (x *Group) Resume() { x.givenUp = "" }
+
+// GivenUp tells whether members are held back since GiveUp.
+func (x *Group) GivenUp() bool { return x.givenUp != "" }
+
 // Gate is why members are not to be tried yet, in upstream's words; "": they are.
 func (x *Group) Gate() string {
 	switch {
+	case x.givenUp != "":
+		return x.givenUp
 	case !x.gates.Gang:
 		return ""
 	case x.spec == nil:

@@ -37,6 +37,9 @@ func (g *Groups) Set(obj *v1alpha2.PodGroup) {
 		return
 	}
 	x := g.made(types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name})
+	if x.spec == nil || !Same(x.spec.Object, obj) {
+		x.Resume()
+	}
 	x.spec, x.err = SpecOf(obj)
 }
 
@@ -44,6 +47,7 @@ func (g *Groups) Set(obj *v1alpha2.PodGroup) {
 func (g *Groups) Remove(name types.NamespacedName) {
 	if x := g.Get(name); x != nil {
 		x.spec, x.err = nil, nil
+		x.Resume()
 		g.drop(x)
 	}
 }
@@ -59,7 +63,11 @@ func (g *Groups) PodSet(p *v1.Pod, ours bool) {
 		return
 	}
 	x := g.made(name)
-	now, was := Member{Pod: p, Node: p.Spec.NodeName}, x.members[p.UID]
+	was, known := x.members[p.UID]
+	if !known {
+		x.Resume()
+	}
+	now := Member{Pod: p, Node: p.Spec.NodeName}
 	if was.Assumed && now.Node == "" { // the change is older than the bind
 		now.Node, now.Assumed = was.Node, true
 	}

@@ -85,6 +85,9 @@ func (q *Queue) Flush() {
 		q.requeue(p, eventTimeout)
 		left--
 	}
+	for ; len(q.deadlines) > 0 && left > 0 && !now.Before(q.deadlines[0].at); left-- {
+		q.expire(q.deadlines[0].group)
+	}
 }
 
 // NextWake is when Flush will have something to do next; zero: never, unless an event
@@ -104,6 +107,9 @@ func (q *Queue) NextWake() time.Time {
 	}
 	if p := q.waiting.head(); p != nil {
 		earlier(q.timeout(p))
+	}
+	if len(q.deadlines) > 0 {
+		earlier(q.deadlines[0].at)
 	}
 	return wake
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,6 +23,9 @@ type Group struct {
 	pods    []*Pod
 	stalled int // of the pods, those that are gated by the state of the pod group
 	wait    wait
+	// since is when it began to be tried; zero: when the first of the pods was ready. due is its deadline; zero: it has none.
+	since, due time.Time
+	givenUp    bool
 }
 
 // KnowsGroups is implemented by Profiles that know of pod groups.
@@ -68,6 +72,7 @@ func (q *Queue) leave(p *Pod) {
 	g.pods[len(g.pods)-1] = nil
 	if g.pods = g.pods[:len(g.pods)-1]; len(g.pods) == 0 {
 		delete(q.groups, g.name)
+		q.deadlines.remove(g)
 		q.callOthers(g)
 	}
 }
@@ -104,6 +109,10 @@ func (q *Queue) regroup(g *Group, event string) {
 	}
 	if state := q.states.Get(g.name); state != nil && state.Gate() != "" {
 		return
+	}
+	if g.givenUp {
+		g.givenUp, g.since = false, q.now()
+		q.deadlines.remove(g)
 	}
 	for _, p := range g.pods {
 		if p.stalled {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
@@ -55,6 +56,14 @@ func (x *gangMachine) check(t *rapid.T) {
 		}
 		members += len(g.pods)
 	}
+	if !slices.IsSortedFunc(x.deadlines, byTime) {
+		t.Fatalf("deadlines are out of order")
+	}
+	for _, d := range x.deadlines {
+		if x.groups[d.group.name] != d.group || !d.group.due.Equal(d.at) {
+			t.Fatalf("pod group %s has a deadline that is not its own", d.group.name)
+		}
+	}
 	for _, p := range x.pods {
 		if p.Group != nil {
 			members--
@@ -71,7 +80,12 @@ func (x *gangMachine) drawGroup(t *rapid.T) {
 		x.states.Remove(types.NamespacedName{Namespace: "default", Name: name})
 		return
 	}
-	x.set(name, int32(rapid.IntRange(1, 4).Draw(t, "min")))
+	obj := build.Gang(name, int32(rapid.IntRange(1, 4).Draw(t, "min")))
+	if rapid.IntRange(0, 2).Draw(t, "impatient") == 0 {
+		obj.Annotation(groups.GiveUpAfter, "20s").Annotation(groups.RetryAfter, "30s")
+	}
+	x.states.Set(obj.Obj())
+	x.Regroup(types.NamespacedName{Namespace: "default", Name: name}, rapid.Bool().Draw(t, "changed"))
 }
 
 func (x *gangMachine) draw(t *rapid.T) (b *build.PodBuilder) {

@@ -72,7 +72,7 @@ func (p *Pod) mates(class uint64) mates {
 // wait together. It would have taken wants pods that fit, and fit do, in the best domain where the PodGroup names a topology; wants is 0
 // where it is not known whether so many copies would do.
 func (q *Queue) GroupFailed(g *Group, wants, fit int) {
-	if g == nil {
+	if g == nil || q.groups[g.name] != g {
 		return
 	}
 	var (
@@ -100,6 +100,7 @@ func (q *Queue) GroupFailed(g *Group, wants, fit int) {
 		}
 	}
 	if first == nil {
+		q.limit(g)
 		return
 	}
 	g.wait = wait{counted: counted && !queued, wants: wants}
@@ -122,6 +123,7 @@ func (q *Queue) GroupFailed(g *Group, wants, fit int) {
 		clear(c.seen)
 		q.call(first.bucket)
 	}
+	q.limit(g)
 }
 
 // placed takes in that a pod of a pod group has found a node: if it was called, there is one copy less for others.

@@ -35,6 +35,8 @@ type Config struct {
 	Met func(plugin string, p *Pod, panicked any)
 	// Groups are the pod groups; nil: there are none, and pods that name one are tried one by one.
 	Groups *groups.Groups
+	// GaveUp is told of each pod group that is given up; nil: nobody is.
+	GaveUp func(*Group)
 	// Meter is told what the queue does; nil: nobody is. Timer is the clock that measures
 	// for it; nil: the real one.
 	Meter Meter
@@ -68,8 +70,10 @@ type Queue struct {
 	flights flights
 	moving  []*Pod // scratch
 
-	states *groups.Groups // nil: there are no pod groups
-	groups map[types.NamespacedName]*Group
+	states    *groups.Groups // nil: there are no pod groups
+	groups    map[types.NamespacedName]*Group
+	deadlines deadlines
+	gaveUp    func(*Group)
 
 	retellings *rate.Limiter // attempts for what pods are told alone
 
@@ -111,6 +115,7 @@ func New(cfg Config) *Queue {
 		waiting:          heap{before: olderThan},
 		index:            index{before: order},
 		states:           cfg.Groups,
+		gaveUp:           cfg.GaveUp,
 		groups:           map[types.NamespacedName]*Group{},
 		retellings:       rate.NewLimiter(retellings, retellings),
 	}
