@@ -136,7 +136,7 @@ func (s *Scheduler) addQueue(cfg *SchedulerConfig) error {
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff,
 		MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
 		Meter: s.metrics.Queue(), Timer: cfg.Now,
-		Profiles: hints, Plugins: rules.QueuePlugins(hints), Groups: s.groups,
+		Profiles: hints, Plugins: rules.QueuePlugins(hints), Groups: s.groups, GaveUp: s.gaveUp,
 	})
 	s.nominees = nominees.New(s.queue, s.state.Cache, s.state.Storage())
 	s.intake = intake.New(intake.Config{

@@ -10,7 +10,7 @@ import (
 
 // A PodGroup may say after which time it is given up, and after which it is tried again:
 //
-//	a member is ready for the first time ──give-up-after──> given up ──retry-after──> its members are let in, and the time begins anew
+//	a member is ready for the first time ──give-up-after──> given up ──retry-after──> its members are let in, anew
 //
 // A pod group that is given up is gated: no event has it tried. A new member lets it in, or a change of the PodGroup.
 
