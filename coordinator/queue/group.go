@@ -26,6 +26,9 @@ type Group struct {
 	// since is when it began to be tried; zero: when the first of the pods was ready. due is its deadline; zero: it has none.
 	since, due time.Time
 	givenUp    bool
+	// favoured: it goes before others of its priority. fit is how many of its pods fitted last.
+	favoured bool
+	fit      int
 }
 
 // KnowsGroups is implemented by Profiles that know of pod groups.
@@ -74,6 +77,45 @@ func (q *Queue) leave(p *Pod) {
 		delete(q.groups, g.name)
 		q.deadlines.remove(g)
 		q.callOthers(g)
+	}
+}
+
+// Lead is the pod of a pod group that goes before its others, of those that wait or are in flight; nil: there is none.
+func (q *Queue) Lead(g *Group) (lead *Pod) {
+	for _, p := range g.pods {
+		if p.place != Gated && (lead == nil || q.active.before(p, lead)) {
+			lead = p
+		}
+	}
+	return lead
+}
+
+// Favour has a pod group go before all other pods of its priority, and wake with each event that helps one of its pods; as long as each
+// attempt finds room for more of them, it does not back off. false ends that.
+func (q *Queue) Favour(g *Group, on bool) {
+	if g == nil || g.favoured == on {
+		return
+	}
+	for _, p := range g.pods { // their order among others changes
+		switch p.place {
+		case Active:
+			q.ready(p).remove(p)
+		case ErrorBackoff:
+			q.errors.remove(p)
+		case Unschedulable, Gated:
+			q.index.remove(p)
+		}
+	}
+	g.favoured = on
+	for _, p := range g.pods {
+		switch p.place {
+		case Active:
+			q.ready(p).push(p)
+		case ErrorBackoff:
+			q.errors.push(p)
+		case Unschedulable, Gated:
+			q.addToIndex(p)
+		}
 	}
 }
 

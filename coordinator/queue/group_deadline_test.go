@@ -38,7 +38,7 @@ func (x *gangs) after(d time.Duration) {
 	x.Helper()
 	x.now = x.now.Add(d)
 	x.Flush()
-	check(x.T, x.Queue)
+	check(x.TB, x.Queue)
 }
 
 func TestAGangIsGivenUpAndTriedAgainAsItAsks(t *testing.T) {

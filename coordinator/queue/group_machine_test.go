@@ -26,7 +26,7 @@ func TestPodGroupsAreOneEntry(t *testing.T) {
 		x := &gangMachine{gangs: newGangs(t)}
 		rt.Repeat(map[string]func(*rapid.T){
 			"": x.check, "set": x.drawGroup, "add": x.addPod, "delete": x.deletePod, "pop": x.popSome, "end": x.endOne, "time": x.wait,
-			"event": x.event, "activate": x.activate, "update": x.update,
+			"event": x.event, "activate": x.activate, "update": x.update, "favour": x.favour,
 		})
 		x.leaveNobody(rt)
 	})
@@ -168,7 +168,7 @@ func (x *gangMachine) end(pods []*Pod, how, fit int) {
 			}
 			x.Done(p.Obj.UID)
 		case how == 1:
-			x.Error(p, errors.New("boom"))
+			x.Queue.Error(p, errors.New("boom"))
 		case how == 2:
 			x.GiveBack(p)
 		default:
@@ -205,4 +205,8 @@ func (x *gangMachine) leaveNobody(t *rapid.T) {
 			t.Fatalf("pod %s stays in %s", p.Obj.UID, p.place)
 		}
 	}
+}
+
+func (x *gangMachine) favour(t *rapid.T) {
+	x.Favour(x.GroupOf(name(rapid.SampledFrom([]string{"g", "h"}).Draw(t, "group"))), rapid.Bool().Draw(t, "on"))
 }

@@ -20,15 +20,15 @@ import (
 
 // gangs is a queue with pod groups, and a clock that stands still.
 type gangs struct {
-	*testing.T
+	testing.TB
 	*Queue
 	states *groups.Groups
 	now    time.Time
 	room   map[string]int64 // of nodes
 }
 
-func newGangs(t *testing.T) *gangs {
-	x := &gangs{T: t, states: groups.New(groups.All()), now: start, room: map[string]int64{}}
+func newGangs(t testing.TB) *gangs {
+	x := &gangs{TB: t, states: groups.New(groups.All()), now: start, room: map[string]int64{}}
 	plugins := append(modelPlugins(), Plugin{Name: GangScheduling, PreEnqueue: func(p *v1.Pod) string {
 		if g := x.states.Of(p); g != nil {
 			return g.Gate()
@@ -68,7 +68,7 @@ func (x *gangs) add(p *v1.Pod) {
 	x.Helper()
 	x.states.PodSet(p, true)
 	x.Add(p)
-	check(x.T, x.Queue)
+	check(x.TB, x.Queue)
 }
 
 // gang adds a whole gang, of n members.
@@ -88,7 +88,7 @@ func (x *gangs) pop(n int) (pods []*Pod, names string) {
 	for _, p := range pods {
 		list = append(list, p.Obj.Name)
 	}
-	check(x.T, x.Queue)
+	check(x.TB, x.Queue)
 	return pods, strings.Join(list, " ")
 }
 
@@ -104,7 +104,7 @@ func (x *gangs) fail(pods []*Pod, wants, fit int) {
 		x.Unschedulable(p, by, "no")
 	}
 	x.GroupFailed(pods[0].Group, wants, fit)
-	check(x.T, x.Queue)
+	check(x.TB, x.Queue)
 }
 
 func (x *gangs) wants(pods, want string) {
@@ -118,7 +118,7 @@ func (x *gangs) wants(pods, want string) {
 func (x *gangs) freed(node string, n int64) {
 	x.room[node] = n
 	x.Move(AssignedPodDeleted(build.Pod("gone").Node(node).Obj()))
-	check(x.T, x.Queue)
+	check(x.TB, x.Queue)
 }
 
 func TestMembersArePoppedTogetherAndMakeTheBatchLonger(t *testing.T) {
@@ -216,7 +216,7 @@ func TestAnErrorOfOneHasAllTriedAgainAfterTheBackoff(t *testing.T) {
 	x := newGangs(t)
 	x.gang("g", 2)
 	pods, _ := x.pop(1)
-	x.Error(pods[0], errors.New("boom"))
+	x.Queue.Error(pods[0], errors.New("boom"))
 	x.Unschedulable(pods[1], []string{"room"}, "no")
 	x.GroupFailed(pods[0].Group, 0, 0)
 	check(t, x.Queue)
@@ -410,4 +410,28 @@ func TestWithoutPodGroupsMembersArePlainPods(t *testing.T) {
 	if slices.ContainsFunc(pods, func(p *Pod) bool { return p.place != InFlight }) {
 		t.Error("it is not in flight")
 	}
+}
+
+func TestAFavouredGangGoesBeforeItsEqualsAndKeepsTryingWhileItGainsRoom(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 4)
+	pods, _ := x.pop(1)
+	x.Favour(pods[0].Group, true)
+	x.fail(pods, 4, 1)
+	x.add(build.Pod("equal").Obj())
+	x.add(build.Pod("other").Obj())
+	x.freed("n", 1)
+	pods, got := x.pop(1)
+	x.wants(got, "g-0 g-1 g-2 g-3")
+	x.now = x.now.Add(time.Second)
+	x.fail(pods, 4, 1)
+	x.freed("m", 1)
+	if _, got := x.pop(1); got != "equal" {
+		t.Errorf("popped %q, want the gang to back off that has gained nothing", got)
+	}
+	x.Favour(pods[0].Group, false)
+	check(t, x.Queue)
+	x.now = x.now.Add(10 * time.Second)
+	_, got = x.pop(1)
+	x.wants(got, "other")
 }

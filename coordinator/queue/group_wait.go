@@ -103,10 +103,18 @@ func (q *Queue) GroupFailed(g *Group, wants, fit int) {
 		q.limit(g)
 		return
 	}
-	g.wait = wait{counted: counted && !queued, wants: wants}
+	g.wait = wait{counted: counted && !queued && !g.favoured, wants: wants}
 	if x := q.states.Get(g.name); x != nil && x.Spec() != nil {
-		g.wait.topology = x.Spec().TopologyKey
+		spec := x.Spec()
+		g.wait.topology = spec.TopologyKey
+		if spec.Asks.SliceSize > 0 || len(spec.Asks.Preferred) > 0 || spec.TopologyKey != "" && x.Scheduled() > 0 {
+			g.wait.counted = false // it is particular about domains as others of its bucket are not
+		}
 	}
+	if g.favoured && fit > g.fit {
+		until = time.Time{} // it gains room
+	}
+	g.fit = fit
 	for _, p := range g.pods {
 		if p.place == Unschedulable {
 			q.index.remove(p)

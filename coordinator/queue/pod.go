@@ -180,6 +180,9 @@ func before(a, b *Pod) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
 	}
+	if x, y := a.Group != nil && a.Group.favoured, b.Group != nil && b.Group.favoured; x != y {
+		return x
+	}
 	if c := a.Timestamp.Compare(b.Timestamp); c != 0 {
 		return c < 0
 	}
