@@ -104,6 +104,9 @@ func (t *Table) changeRow(row uint32, d *pb.Delta) error {
 		}
 		t.removePod(row, c.RemovePod)
 		t.removePlaced(row, d.GetPod().GetNumber())
+		if d.LastDecision != nil {
+			t.lastDecision[row] = d.GetLastDecision()
+		}
 	case *pb.Delta_ChangePod:
 		if err := t.checkPlaced(row, c.ChangePod, true); err != nil {
 			return fmt.Errorf("change_pod: %w", err)

@@ -304,6 +304,24 @@ func (c *Cache) Forget(uid types.UID) (bool, error) {
 	return true, c.remove(p)
 }
 
+// LastDecision is the number of the last decision that gave a row a pod.
+func (c *Cache) LastDecision(row Row) uint64 { return c.Candidate(row, 0).LastDecision }
+
+// Undo takes an Assume back as if it had never been: its row had been chosen last by the decision before, and the next pod gets the
+// same number. Assumes are undone in the reverse of their order, and a pod that is not assumed is left alone. It reports whether
+// the pod was assumed.
+func (c *Cache) Undo(uid types.UID, before uint64) (bool, error) {
+	p := c.pods[uid]
+	if p == nil || !p.assumed {
+		return false, nil
+	}
+	delete(c.pods, uid)
+	if p.number == c.last {
+		c.last--
+	}
+	return true, c.removeBy(p, &pb.Delta{LastDecision: &before})
+}
+
 // RemovePod drops a pod, assumed or not, and returns its object and node; nil where
 // it was not known.
 func (c *Cache) RemovePod(uid types.UID) (*v1.Pod, string, error) {
@@ -442,7 +460,10 @@ func (p *pod) counted() *pb.PodUsage {
 	return withCounters(p.charged, p.counters)
 }
 
-func (c *Cache) remove(p *pod) error {
+func (c *Cache) remove(p *pod) error { return c.removeBy(p, &pb.Delta{}) }
+
+// removeBy is remove by a delta that may say more of it.
+func (c *Cache) removeBy(p *pod, d *pb.Delta) error {
 	n := p.node
 	n.pods.remove(p, onNode)
 	c.added -= len(p.counters)
@@ -462,9 +483,7 @@ func (c *Cache) remove(p *pod) error {
 	if n.object == nil || p.charged == nil {
 		return nil
 	}
-	d := &pb.Delta{
-		Row: n.row.Index, Change: &pb.Delta_RemovePod{RemovePod: p.counted()}, Pod: &pb.PlacedPod{Number: p.number},
-	}
+	d.Row, d.Change, d.Pod = n.row.Index, &pb.Delta_RemovePod{RemovePod: p.counted()}, &pb.PlacedPod{Number: p.number}
 	if err := c.shards[n.row.Shard].apply(d); err != nil {
 		return fmt.Errorf("remove pod %s/%s from node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
 	}

@@ -187,6 +187,50 @@ func (m *machine) Forget(t *rapid.T) {
 	}
 }
 
+// TryAndUndo holds that pods that are assumed and undone, as those of a gang that does not fit, leave no trace: not in the tables,
+// nor in the numbers of the pods after them.
+func (m *machine) TryAndUndo(t *rapid.T) {
+	before, last := m.snapshots(), m.c.last
+	type tried struct {
+		uid  types.UID
+		last uint64
+	}
+	var list []tried
+	for i := range rapid.IntRange(1, 5).Draw(t, "members") {
+		p, name := m.newPod(t), drawNode(t)
+		x := tried{uid: p.UID}
+		if row, ok := m.c.RowOf(name); ok {
+			x.last = m.c.LastDecision(row)
+		}
+		if err := m.c.Assume(p, name, compile.Usage(p), m.decision+1+uint64(i)); err != nil {
+			t.Fatalf("Assume: %v", err)
+		}
+		list = append(list, x)
+	}
+	for _, x := range slices.Backward(list) {
+		if undone, err := m.c.Undo(x.uid, x.last); !undone || err != nil {
+			t.Fatalf("Undo %s: got %t, %v", x.uid, undone, err)
+		}
+	}
+	if d := cmp.Diff(before, m.snapshots()); d != "" {
+		t.Fatalf("tables after a try that was undone (-before +after):\n%s", d)
+	}
+	if m.c.last != last {
+		t.Fatalf("the last pod's number: got %d, want %d", m.c.last, last)
+	}
+}
+
+// UndoOthers holds that pods which are not assumed are left alone.
+func (m *machine) UndoOthers(t *rapid.T) {
+	uid := m.drawPod(t)
+	if m.pods[uid].assumed {
+		return
+	}
+	if undone, err := m.c.Undo(uid, 0); undone || err != nil {
+		t.Fatalf("Undo %s, which is seen on its node: got %t, %v", uid, undone, err)
+	}
+}
+
 func (m *machine) RemovePod(t *rapid.T) {
 	uid := m.drawPod(t)
 	want := m.pods[uid]
@@ -265,6 +309,14 @@ func (m *machine) rows() map[string]map[string]int64 {
 			out[row.GetNode().GetName()] = flat(row.GetTotals())
 			return true
 		})
+	}
+	return out
+}
+
+// snapshots are the tables as they are.
+func (m *machine) snapshots() (out [][]string) {
+	for i := range m.c.NumShards() {
+		out = append(out, snapshot(m.c.Table(i)))
 	}
 	return out
 }

@@ -178,6 +178,18 @@ func (t *Intake) Forget(p *v1.Pod, node string) {
 	}
 }
 
+// Undo takes back that a pod was assumed, as if it never was; before is the number of the decision that had chosen the row last. It is
+// false where the node's row was made anew.
+func (t *Intake) Undo(p *v1.Pod, node string, before uint64) (ok bool) {
+	_, err := t.State.Undo(p, before)
+	if err != nil {
+		t.Quarantine(p, err)
+		t.State.DropPod(p.UID)
+		t.Mend(node, err)
+	}
+	return err == nil
+}
+
 // KeepClaim keeps a claim of devices that the loop has changed, or deleted, where nobody else will tell of it.
 func (t *Intake) KeepClaim(c *resourcev1.ResourceClaim, gone bool) {
 	t.Recorder.Change(c, gone, true)

@@ -100,6 +100,14 @@ func (s *State) UnreserveDevices(w *devices.Work) (err error) {
 	return s.tellDevices(&told)
 }
 
+// UndoDevices takes back what ReserveDevices has reserved, before anybody was told of it.
+func (s *State) UndoDevices(w *devices.Work) error {
+	told := len(s.claimChanges)
+	err := s.UnreserveDevices(w)
+	s.claimChanges = s.claimChanges[:told]
+	return err
+}
+
 // SettleDevices takes in that a pod is bound, and its claims are written.
 func (s *State) SettleDevices(w *devices.Work) (err error) {
 	if w == nil {

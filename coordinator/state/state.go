@@ -260,10 +260,17 @@ func (s *State) unmount(nodeName string, p *v1.Pod) error {
 }
 
 // Forget takes back the promise of a node to a pod, as Cache.Forget.
-func (s *State) Forget(p *v1.Pod) (forgotten bool, err error) {
+func (s *State) Forget(p *v1.Pod) (forgotten bool, err error) { return s.forget(p, s.Cache.Forget) }
+
+// Undo takes an Assume back as if it had never been, as Cache.Undo.
+func (s *State) Undo(p *v1.Pod, before uint64) (undone bool, err error) {
+	return s.forget(p, func(uid types.UID) (bool, error) { return s.Cache.Undo(uid, before) })
+}
+
+func (s *State) forget(p *v1.Pod, take func(types.UID) (bool, error)) (forgotten bool, err error) {
 	defer s.RecoverInto(&err)
 	object, nodeName, _ := s.Pod(p.UID)
-	forgotten, err = s.Cache.Forget(p.UID)
+	forgotten, err = take(p.UID)
 	if err = s.mended(nodeName, err); err != nil || !forgotten {
 		return forgotten, err
 	}

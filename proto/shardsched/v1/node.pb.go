@@ -1113,7 +1113,9 @@ type Delta struct {
 	Decision uint64 `protobuf:"varint,6,opt,name=decision,proto3" json:"decision,omitempty"`
 	// With add_pod: which pod it is, without a usage. With remove_pod: its number alone.
 	// Absent: a pod that preemption passes over.
-	Pod           *PlacedPod `protobuf:"bytes,10,opt,name=pod,proto3" json:"pod,omitempty"`
+	Pod *PlacedPod `protobuf:"bytes,10,opt,name=pod,proto3" json:"pod,omitempty"`
+	// With remove_pod: it takes back an add_pod as if that had never been, and the row's last decision is this one again; 0: none.
+	LastDecision  *uint64 `protobuf:"varint,17,opt,name=last_decision,json=lastDecision,proto3,oneof" json:"last_decision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1291,6 +1293,13 @@ func (x *Delta) GetPod() *PlacedPod {
 		return x.Pod
 	}
 	return nil
+}
+
+func (x *Delta) GetLastDecision() uint64 {
+	if x != nil && x.LastDecision != nil {
+		return *x.LastDecision
+	}
+	return 0
 }
 
 type isDelta_Change interface {
@@ -1622,7 +1631,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\x12non_zero_milli_cpu\x18\x03 \x01(\x03R\x0fnonZeroMilliCpu\x121\n" +
 	"\x15non_zero_memory_bytes\x18\x04 \x01(\x03R\x12nonZeroMemoryBytes\x12,\n" +
 	"\x05ports\x18\x05 \x03(\v2\x16.shardsched.v1.PortUseR\x05ports\x12#\n" +
-	"\rlast_decision\x18\x06 \x01(\x04R\flastDecision\"\xa9\a\n" +
+	"\rlast_decision\x18\x06 \x01(\x04R\flastDecision\"\xe5\a\n" +
 	"\x05Delta\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x120\n" +
 	"\bset_node\x18\x02 \x01(\v2\x13.shardsched.v1.NodeH\x00R\asetNode\x12<\n" +
@@ -1645,8 +1654,10 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\x12use_shared_devices\x18\x10 \x01(\v2\x19.shardsched.v1.DeviceUsesH\x00R\x10useSharedDevices\x12\x1a\n" +
 	"\bdecision\x18\x06 \x01(\x04R\bdecision\x12*\n" +
 	"\x03pod\x18\n" +
-	" \x01(\v2\x18.shardsched.v1.PlacedPodR\x03podB\b\n" +
-	"\x06change\"\f\n" +
+	" \x01(\v2\x18.shardsched.v1.PlacedPodR\x03pod\x12(\n" +
+	"\rlast_decision\x18\x11 \x01(\x04H\x01R\flastDecision\x88\x01\x01B\b\n" +
+	"\x06changeB\x10\n" +
+	"\x0e_last_decision\"\f\n" +
 	"\n" +
 	"RemoveNode\"H\n" +
 	"\rCounterChange\x127\n" +

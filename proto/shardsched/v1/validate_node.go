@@ -175,6 +175,9 @@ func (x *Delta) Validate() error {
 	if err := row("row", x.GetRow()); err != nil {
 		return err
 	}
+	if x.LastDecision != nil && x.GetRemovePod() == nil {
+		return wrong("last_decision", "expected none without remove_pod, got %d", x.GetLastDecision())
+	}
 	switch c := x.GetChange().(type) {
 	case *Delta_SetNode:
 		if err := c.SetNode.Validate(); err != nil {

@@ -100,6 +100,7 @@ func TestBrokenMessages(t *testing.T) {
 
 		{"a delta without a change", &Delta{Row: 1}, "change: expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters, set_counter, and set, remove and use of devices, got none"},
 		{"a delta far outside the table", &Delta{Row: MaxRow, Change: &Delta_RemoveNode{}}, "row: expected 0 to 4194303, got 4194304"},
+		{"a decision before on a removal of a node", &Delta{Change: &Delta_RemoveNode{}, LastDecision: new(uint64)}, "last_decision: expected none without remove_pod, got 0"},
 		{"a decision on a removal", &Delta{Change: &Delta_RemoveNode{}, Decision: 3}, "decision: expected 0 without add_pod, got 3"},
 		{"a port without a protocol", change(addPod(), func(x *Delta) { x.GetAddPod().HostPorts[0].Protocol = 0 }), "add_pod.host_ports[0].protocol: expected a specified value, got PROTOCOL_UNSPECIFIED"},
 		{"port 0", change(addPod(), func(x *Delta) { x.GetAddPod().HostPorts[0].Port = 0 }), "add_pod.host_ports[0].port: expected 1 to 65535, got 0"},
