@@ -28,6 +28,8 @@ type attempt struct {
 
 	// Since it was popped:
 	begun time.Time
+	// resumed: it was parked.
+	resumed bool
 	// last tells that nobody may stand behind it in the batch, for its affinity terms count only once it is placed.
 	last bool
 	// registering is the time that it took to register its terms.
@@ -103,6 +105,11 @@ func (s *Scheduler) renew(a *attempt) error {
 	if !a.volatile() || a.storage == s.state.Storage().Version() && a.claims == s.state.ClaimsVersion() {
 		return nil
 	}
+	return s.compileAnew(a)
+}
+
+// compileAnew compiles a pod as of now.
+func (s *Scheduler) compileAnew(a *attempt) error {
 	s.compile(a)
 	return s.state.Settle()
 }
@@ -112,6 +119,8 @@ type parking struct {
 	// parked wait for an answer, or for their turn to have it asked for; resumed have it.
 	parked  map[*queue.Pod]*attempt
 	resumed []*attempt
+	// gangs are all attempts of a parked pod group, some of which are parked.
+	gangs map[*queue.Group][]*attempt
 }
 
 // park takes an attempt out of its batch, until Resume. What decides it returns true after that, and
@@ -139,7 +148,7 @@ func (s *Scheduler) readmit(a *attempt) (attempt, bool) {
 		a.Trace.Finish(tracing.GivenBack, nil)
 		return attempt{}, false
 	}
-	fresh.Extenders, fresh.Advice, fresh.begun = a.Extenders, a.Advice, a.begun
+	fresh.Extenders, fresh.Advice, fresh.begun, fresh.resumed = a.Extenders, a.Advice, a.begun, true
 	if !fresh.Extenders.Answered() {
 		s.queue.Rejoin(p)
 	}

@@ -78,21 +78,26 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 		return
 	}
 	begun := s.cfg.Now()
-	for i := range attempts {
+	for i := 0; i < len(attempts); {
 		// An event may have put another pod before this one in the queue. That pod is decided first, and
 		// the rest of the batch is given back.
 		a := &attempts[i]
-		if !a.Extenders.Answered() && !s.queue.Turn(a.Pod) || !s.decide(ctx, a) {
+		if !a.Extenders.Answered() && !s.queue.Turn(a.Pod) && !(a.resumed && a.Pod.Group != nil) {
 			s.giveBack(ctx, attempts[i:], nil)
 			break
 		}
-		if s.batch.size.invalid {
-			s.giveBack(ctx, attempts[i+1:], nil)
+		decided, goOn := s.decideNext(ctx, attempts[i:])
+		if !goOn {
+			s.giveBack(ctx, attempts[i:], nil)
 			break
 		}
-		next, over := i+1, s.budget.over(s.cfg.Now().Sub(begun), decideTime)
-		if over && next < len(attempts) && !attempts[next].Extenders.Answered() {
-			s.cut(attempts, next)
+		i += decided
+		if s.batch.size.invalid {
+			s.giveBack(ctx, attempts[i:], nil)
+			break
+		}
+		if over := s.budget.over(s.cfg.Now().Sub(begun), decideTime); over && i < len(attempts) && !attempts[i].Extenders.Answered() {
+			s.cut(attempts, i)
 			break
 		}
 	}
@@ -126,21 +131,22 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	s.nominees.NextBatch()
 	attempts := slices.Grow(s.batch.attempts[:0], len(pods)+len(resumed))
 	endTerms := s.state.BeginTerms()
-	full := func() bool { return len(attempts) > 0 && attempts[len(attempts)-1].last }
+	full := false
+	join := func(a attempt) { attempts, full = append(attempts, a), full || a.last }
 	for i, r := range resumed {
-		if full() {
+		if full && !continues(attempts, r.Pod) {
 			s.parking.resumed = append(s.parking.resumed, resumed[i:]...)
 			break
 		}
 		if a, ok := s.readmit(r); ok {
-			attempts = append(attempts, a)
+			join(a)
 		}
 	}
 	for _, p := range pods {
-		if full() {
+		if full && !continues(attempts, p) {
 			s.batch.behind = append(s.batch.behind, p)
 		} else if a, ok := s.admit(p); ok {
-			attempts = append(attempts, a)
+			join(a)
 		}
 	}
 	s.batch.attempts = attempts
@@ -154,7 +160,8 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 		now = s.cfg.Now()
 		s.charge(a, a.registering+a.Pod.CostAhead+now.Sub(before), now)
 		a.Pod.CostAhead = 0
-		if next := i + 1; s.budget.over(now.Sub(begin), prepareTime) && next < len(attempts) && !attempts[next].Extenders.Answered() {
+		if next := i + 1; s.budget.over(now.Sub(begin), prepareTime) && next < len(attempts) && !attempts[next].Extenders.Answered() &&
+			!continues(attempts[:next], attempts[next].Pod) {
 			for i := range attempts[next:] {
 				s.batch.behind = append(s.batch.behind, attempts[next+i].Pod)
 				attempts[next+i].Trace.Finish(tracing.GivenBack, nil)
@@ -176,13 +183,32 @@ func (s *Scheduler) setAside(attempts []attempt) []attempt {
 		return attempts
 	}
 	kept := attempts[:0]
-	for i := range attempts {
-		if a := &attempts[i]; a.failed != nil || !s.waits(a) {
-			kept = append(kept, *a)
+	for i, n := 0, 0; i < len(attempts); i += n {
+		n = max(len(gangOf(attempts[i:])), 1)
+		if list := attempts[i : i+n]; !s.wait(list) {
+			kept = append(kept, list...)
 		}
 	}
 	s.state.ForgetPostponed()
 	return kept
+}
+
+// wait sets the attempt of a pod, or all of a pod group, aside where the counters of one are not filled yet.
+func (s *Scheduler) wait(list []attempt) bool {
+	for i := range list {
+		a := &list[i]
+		if a.failed != nil || !s.waits(a) {
+			continue
+		}
+		for j := range list {
+			if j != i {
+				s.queue.SetAside(list[j].Pod, queue.ForCounters, a.Class.ID())
+				list[j].Trace.Finish(tracing.GivenBack, nil)
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // waits sets an attempt aside where its counters are not filled yet.
@@ -361,6 +387,9 @@ func (s *Scheduler) giveBack(ctx context.Context, attempts []attempt, err error)
 		s.fail(err)
 	}
 	for i := range attempts {
+		if attempts[i].Pod.Group != nil {
+			s.parking.unpark(attempts[i : i+1])
+		}
 		s.queue.GiveBack(attempts[i].Pod)
 		attempts[i].Trace.Finish(tracing.GivenBack, err)
 	}

@@ -48,12 +48,7 @@ func (l forReviewers) Nominate(pod types.UID, node string) {
 }
 
 // Resume is part of extenders.Loop: the attempt is decided in a batch of its own.
-func (l forReviewers) Resume(p *queue.Pod) {
-	if a := l.parking.parked[p]; a != nil {
-		delete(l.parking.parked, p)
-		l.parking.resumed = append(l.parking.resumed, a)
-	}
-}
+func (l forReviewers) Resume(p *queue.Pod) { l.parking.resume(p) }
 
 // Joining is part of outoftree.Loop.
 func (l forReviewers) Joining(row cache.Row, node string, joined, left []*v1.Pod, pod *v1.Pod, class *compile.Class) *scorer.RowCheck {

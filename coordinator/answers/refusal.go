@@ -31,6 +31,17 @@ func (x Reasons) Add(list []scorer.Reason, n int) {
 	}
 }
 
+// ByText counts the rows by what they are refused with.
+func (x Reasons) ByText() map[string]int {
+	out := map[string]int{}
+	for r, n := range x {
+		if n > 0 {
+			out[r.Text] += n
+		}
+	}
+	return out
+}
+
 // countReasons adds the reasons of one row, or subtracts them.
 func (a *Answer) countReasons(list []scorer.Reason, by int) {
 	a.reasons.Add(list, by)
@@ -95,12 +106,18 @@ func (a *Answer) UnavailableClaims() (claims []int) {
 // Message words the refusal of so many nodes as upstream's FitError does, and names the plugins that refused. The reasons of
 // more, which may be nil, are counted too.
 func (a *Answer) Message(nodes int, more Reasons) (string, []string) {
-	a.settle()
-	all := Reasons{}
-	maps.Copy(all, a.reasons)
+	all := a.Tally()
 	for r, n := range more {
 		all[r] += n
 	}
+	return all.Message(nodes)
+}
+
+// Tally counts the rows by the reasons why they are refused. The answer is diagnosed.
+func (a *Answer) Tally() Reasons {
+	a.settle()
+	all := Reasons{}
+	maps.Copy(all, a.reasons)
 	for i := range a.standing.Groups {
 		if a.standing.Groups[i].Feasible || a.result.Groups[i].Rows <= 0 {
 			continue
@@ -108,7 +125,7 @@ func (a *Answer) Message(nodes int, more Reasons) (string, []string) {
 		_, reasons := a.class.GroupReasons(a.result, &a.standing, i)
 		all.Add(reasons, a.result.Groups[i].Rows)
 	}
-	return all.Message(nodes)
+	return all
 }
 
 // Message words the reasons as upstream's FitError does, and names the plugins.

@@ -30,6 +30,10 @@ type Try struct {
 	Extenders *extenders.Review
 	// Advice is what extenders have left of the candidates of its preemption; nil: they were not asked.
 	Advice *preempt.Advice
+	// Ineligible is why DefaultPreemption is not to find victims for it; empty: it may.
+	Ineligible string
+	// Within is the domain whose nodes the pod may get; zero: any.
+	Within answers.Domain
 
 	question answers.Question
 }
@@ -79,7 +83,7 @@ func New(cfg Config) *Chooser { return &Chooser{cfg} }
 func (c *Chooser) Question(t *Try) *answers.Question {
 	plugins := c.OutOfTree.Of(t.Pod.Obj)
 	t.question = answers.Question{
-		Class: t.Class, Node: t.Pod.Nomination(),
+		Class: t.Class, Node: t.Pod.Nomination(), Within: t.Within,
 		Alone: plugins != nil || t.Extenders != nil, Reviewed: t.Extenders != nil || plugins.FiltersOrScores(),
 	}
 	return &t.question

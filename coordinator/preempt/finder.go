@@ -85,7 +85,9 @@ type Preemptor struct {
 	Shown func(nodes int) int
 	// Fails tells why a row fails the pod, whatever the other rows say; nil: it does not.
 	Fails func(cache.Row) error
-	Trace *tracing.Attempt
+	// Ineligible is why nobody is to leave for it, for a reason of its pod group; empty: there is none.
+	Ineligible string
+	Trace      *tracing.Attempt
 
 	// The Finder's, once it has an answer:
 	nominees nominees.List

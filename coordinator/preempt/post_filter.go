@@ -31,6 +31,9 @@ func (f *Finder) PostFilter(ctx context.Context, p *Preemptor) (Outcome, error) 
 	if p.Advice == nil {
 		f.Attempts.Inc()
 	}
+	if p.Ineligible != "" {
+		return Outcome{Status: refusal(p.Ineligible)}, nil
+	}
 	pod, nominated := p.Pod.Obj, p.Pod.Nomination()
 	if p.Answer = f.answerFor(p); p.Answer != nil {
 		p.nominees, p.leftOut = f.Nominees.Of(pod, p.Class), f.Engine.LeftOut(p.Class, nominated)

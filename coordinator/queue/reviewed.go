@@ -17,6 +17,13 @@ func (q *Queue) Rejoin(p *Pod) {
 // change: it stays in flight until Done, or its failure, and is not nominated any more.
 func (q *Queue) Reserved(p *Pod) { q.nominations.drop(p) }
 
+// Unreserved takes Reserved back.
+func (q *Queue) Unreserved(p *Pod) {
+	if p.place == InFlight && !p.deleted {
+		q.nominations.set(p, p.Nomination())
+	}
+}
+
 // Refused ends the attempt of a pod in flight that has lost its node again, as Unschedulable does;
 // one that is Done by now is tried again after its backoff.
 func (q *Queue) Refused(p *Pod, rejectedBy []string, message string) {

@@ -1,0 +1,85 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/groups"
+)
+
+// tellGang keeps what the attempt has found of a pod group.
+func (s *Scheduler) tellGang(o *gangOutcome) {
+	v := o.verdict()
+	v.Follow(o.group.Verdict(), s.cfg.Now())
+	o.group.SetVerdict(v)
+}
+
+// verdict is what is known of the pod group after the try.
+func (o *gangOutcome) verdict() *groups.Verdict {
+	v := &groups.Verdict{
+		State: o.state(), Exist: o.group.Existing(), Scheduled: o.scheduled, Fit: o.scheduled + o.fit,
+		Nodes: o.nodes, Reasons: o.reasons, Base: o.sentence(), Members: map[types.UID]groups.MemberState{},
+	}
+	if spec := o.group.Spec(); spec != nil {
+		v.Need = spec.MinCount
+	}
+	if n := o.victims(); o.code == gangPreempting {
+		v.Waits = fmt.Sprintf("preemption of %d pods", n)
+	}
+	if o.code == gangFits {
+		v.Scheduled += o.fit
+	}
+	v.Domain, v.DomainFits = o.best.String(), o.bestFits
+	for i := range o.members {
+		m := &o.members[i]
+		v.Members[m.Pod.Obj.UID] = o.memberState(m)
+	}
+	return v
+}
+
+func (o *gangOutcome) memberState(m *member) groups.MemberState {
+	switch {
+	case m.fits() && o.code == gangFits:
+		return groups.Fits
+	case m.node != "":
+		return groups.HeldBack
+	case m.end != nil:
+		return groups.DoesNotFit
+	}
+	return groups.NotTried
+}
+
+func (o *gangOutcome) state() groups.State {
+	return [...]groups.State{gangShort: groups.Unschedulable, gangFits: groups.Scheduled, gangPreempting: groups.Preempting, gangFailed: groups.Failed}[o.code]
+}
+
+// sentence is upstream's for the PodGroup.
+func (o *gangOutcome) sentence() string {
+	switch {
+	case o.code == gangFailed:
+		return o.whole().Error()
+	case o.code == gangFits:
+		return ""
+	case o.code == gangPreempting:
+		return preemptingGroup
+	}
+	return cmp.Or(o.status, unschedulableGroup)
+}
+
+// whole is the error of the pod group.
+func (o *gangOutcome) whole() error {
+	if o.failing < 0 {
+		return o.err
+	}
+	return fmt.Errorf(otherPodFailed, o.err)
+}
+
+// victims counts the pods that have to leave.
+func (o *gangOutcome) victims() (n int) {
+	for i := range o.members {
+		n += len(o.members[i].help.Victims)
+	}
+	return n
+}
