@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/devices"
@@ -19,6 +20,19 @@ import (
 //	bind           the claims are written before the pod is bound (package bind); without a writer they are at once
 //	bound          what was written counts, or the devices are free again
 //	post-filter    a claim that nobody uses, and that keeps the pod off all nodes, gives its devices back
+
+// podGroups is what claims of PodGroups ask of them; nil: they do not count.
+func (s *Scheduler) podGroups() func(*v1.Pod) devices.PodGroup {
+	if !s.groups.Gates().Claims {
+		return nil
+	}
+	return func(p *v1.Pod) (out devices.PodGroup) {
+		if x := s.groups.Of(p); x != nil && x.Spec() != nil {
+			out.Object, out.Scheduled = x.Spec().Object, x.Scheduled()
+		}
+		return out
+	}
+}
 
 // completeClaims has a placement's claims written at once, where nobody writes them.
 func (s *Scheduler) completeClaims(got *state.Reserved) (err error) {
@@ -77,6 +91,13 @@ func (s *Scheduler) freeClaims(p *v1.Pod) {
 	}
 }
 
+// freePodGroupClaims is freeClaims for a PodGroup.
+func (s *Scheduler) freePodGroupClaims(g *v1alpha2.PodGroup) {
+	for _, plan := range s.state.Claims().FreedByPodGroup(g) {
+		s.completePlan(g, plan)
+	}
+}
+
 // removeLeftBehind deletes the claims that were made for extended resources of a pod that is gone, and that it was not told of: for
 // a leader was killed before it had bound the pod. Elsewhere Kubernetes' garbage collector does. A bind that is under way takes back
 // its own.
@@ -90,10 +111,10 @@ func (s *Scheduler) removeLeftBehind(p *v1.Pod) {
 }
 
 // completePlan does it at once, where nobody writes claims.
-func (s *Scheduler) completePlan(p *v1.Pod, plan devices.Plan) {
+func (s *Scheduler) completePlan(user klog.KMetadata, plan devices.Plan) {
 	now, gone, err := s.state.CompletePlan(plan)
 	if err != nil {
-		klog.FromContext(s.life).Error(err, "The tables refuse that a claim gives its devices back", "pod", klog.KObj(p))
+		klog.FromContext(s.life).Error(err, "The tables refuse that a claim gives its devices back", "user", klog.KObj(user))
 	}
 	for _, c := range []*resourcev1.ResourceClaim{now, gone} {
 		if c != nil {

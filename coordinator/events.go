@@ -83,6 +83,13 @@ func (l forIntake) PodGroupSet(old, now *v1alpha2.PodGroup) {
 	l.queue.Regroup(types.NamespacedName{Namespace: now.Namespace, Name: now.Name}, changed)
 }
 
+// PodGroupGone is part of intake.Loop.
+func (l forIntake) PodGroupGone(last *v1alpha2.PodGroup) {
+	if l.cfg.FreeClaims {
+		l.freePodGroupClaims(last)
+	}
+}
+
 func (l forIntake) RowsMade() {
 	if l.answers.Deciding() {
 		l.batch.size.invalidate()

@@ -96,7 +96,7 @@ func (b *Binder) PreBind(ctx context.Context, w *Work, profile string, patience 
 		return nil
 	}
 	for _, x := range w.claims {
-		if isReserved(x.claim, w.pod.UID) {
+		if isReserved(x.claim, x.consumer.UID) {
 			continue
 		}
 		if err := b.bind(ctx, w, x); err != nil {
@@ -187,6 +187,11 @@ func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *reso
 	verb := "add reservation"
 	if x.allocation != nil {
 		verb = "add allocation and reservation"
+		if x.consumer.Resource == podGroups && claim.Status.Allocation != nil && sameDevices(claim.Status.Allocation, x.allocation) &&
+			isReserved(claim, x.consumer.UID) { // by another pod of the PodGroup
+			x.claim, x.written = claim, true
+			return nil
+		}
 		if claim.Status.Allocation != nil {
 			return fmt.Errorf("claim %s got allocated elsewhere in the meantime", key)
 		}
@@ -209,7 +214,7 @@ func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *reso
 	if x.allocation == nil && !sameDevices(claim.Status.Allocation, x.claim.Status.Allocation) {
 		return fmt.Errorf("claim %s got allocated elsewhere in the meantime", key)
 	}
-	claim.Status.ReservedFor = append(claim.Status.ReservedFor, consumer(w.pod))
+	claim.Status.ReservedFor = append(claim.Status.ReservedFor, x.consumer)
 	if claim.Status.Allocation.AllocationTimestamp == nil {
 		claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: b.cfg.Now()}
 	}
@@ -275,7 +280,7 @@ func (b *Binder) Undo(ctx context.Context, w *Work) {
 // Differs from upstream: there, devices count as free until the API tells of the claim.
 func (b *Binder) lookAgain(ctx context.Context, w *Work, x *claimWork) {
 	now, err := b.cfg.Writer.Get(ctx, x.claim.Namespace, x.claim.Name)
-	if err == nil && now.UID == x.claim.UID && now.Status.Allocation != nil && isReserved(now, w.pod.UID) {
+	if err == nil && now.UID == x.claim.UID && now.Status.Allocation != nil && isReserved(now, x.consumer.UID) {
 		x.claim, x.written = now, true
 	}
 }

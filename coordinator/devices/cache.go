@@ -16,6 +16,8 @@ type Config struct {
 	Now func() time.Time
 	// NewUID makes an id that nobody else has: of a share, or of a claim that is in memory only.
 	NewUID func() types.UID
+	// PodGroup is the PodGroup that a pod names, where claims of PodGroups count; nil: they do not.
+	PodGroup func(pod *v1.Pod) PodGroup
 }
 
 // Cache is what the coordinator knows of devices. All of it belongs to the scheduling goroutine, but for the

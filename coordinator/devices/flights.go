@@ -12,6 +12,9 @@ type flight struct {
 	uses []Use
 	// holders is how many entries of the pod are for the claim.
 	holders int
+	// result is what the claim gets, and group the uid of the PodGroup whose pods share it; empty: nobody does.
+	result *resourcev1.AllocationResult
+	group  types.UID
 	// made is the uid of the claim that PreBind has made, where the flight waits for the API to tell of it.
 	made types.UID
 }
@@ -29,6 +32,13 @@ func (c *Cache) launch(claim *resourcev1.ResourceClaim, a *resourcev1.Allocation
 	f.uses, f.Devices = append(f.uses, uses...), append(f.Devices, a.Devices.Results...)
 	c.take(uses, keyOf(claim), true, told)
 	return f
+}
+
+// shareWith has the pods of a PodGroup share the flight, if a PodGroup is the consumer of the claim.
+func (f *flight) shareWith(by resourcev1.ResourceClaimConsumerReference, a *resourcev1.AllocationResult) {
+	if by.Resource == podGroups {
+		f.result, f.group = a, by.UID
+	}
 }
 
 // drop ends a flight, once its last holder has; nil: there is none. One that has ended stays so.

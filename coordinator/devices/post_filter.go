@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -74,6 +75,9 @@ func (c *Cache) Plan(pod *v1.Pod, unavailable []int) Plan {
 	if r.extended != nil && r.extended.stale != nil {
 		return Plan{Text: removed, remove: r.extended.stale}
 	}
+	if p, ok := c.unreserved(pod); ok {
+		return p
+	}
 	return Plan{Text: notHelped}
 }
 
@@ -103,16 +107,30 @@ func (b *Binder) CarryOut(ctx context.Context, p Plan) error {
 // FreedBy are the plans for the claims of a pod that is gone, where there is no controller that frees them.
 func (c *Cache) FreedBy(pod *v1.Pod) (plans []Plan) {
 	for _, x := range objects.PodClaims(pod) {
-		claim := c.Claim(x.Namespace, x.Name)
-		if claim == nil {
-			continue
-		}
-		switch now, over := objects.FreeClaim(claim, func(uid types.UID) bool { return uid == pod.UID }); {
-		case over:
-			plans = append(plans, Plan{remove: claim})
-		case now != claim:
-			plans = append(plans, Plan{deallocate: now})
-		}
+		plans = c.freedBy(pod.UID, x.Ref, plans)
+	}
+	return plans
+}
+
+// FreedByPodGroup is FreedBy for a PodGroup.
+func (c *Cache) FreedByPodGroup(g *v1alpha2.PodGroup) (plans []Plan) {
+	for _, x := range objects.PodGroupClaims(g) {
+		plans = c.freedBy(g.UID, x, plans)
+	}
+	return plans
+}
+
+// freedBy adds the plan for a claim of which a user is gone.
+func (c *Cache) freedBy(user types.UID, of objects.Ref, plans []Plan) []Plan {
+	claim := c.Claim(of.Namespace, of.Name)
+	if claim == nil {
+		return plans
+	}
+	switch now, over := objects.FreeClaim(claim, func(uid types.UID) bool { return uid == user }); {
+	case over:
+		return append(plans, Plan{remove: claim})
+	case now != claim:
+		return append(plans, Plan{deallocate: now})
 	}
 	return plans
 }

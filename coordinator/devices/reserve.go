@@ -35,8 +35,14 @@ func (c *Cache) Reserve(pod *v1.Pod, node string, found []Found, extended *Found
 		return nil, told, fmt.Errorf("reserve devices of pod %s/%s on node %s: %w", pod.Namespace, pod.Name, node, err)
 	}
 	for _, x := range w.claims {
-		if x.allocation != nil {
+		switch {
+		case x.allocation == nil:
+		case x.shared:
+			x.flight = c.flights[x.claim.UID]
+			x.flight.holders++
+		default:
 			x.flight = c.launch(x.claim, x.allocation, &told)
+			x.flight.shareWith(x.consumer, x.allocation)
 		}
 	}
 	c.apiView.open(w)
@@ -47,9 +53,12 @@ func (c *Cache) Reserve(pod *v1.Pod, node string, found []Found, extended *Found
 func (c *Cache) plan(pod *v1.Pod, node string, r *resolved, found []Found) (*Work, error) {
 	w := &Work{pod: pod, node: node, wake: make(chan struct{}, 1)}
 	want := 0
-	for _, claim := range r.claims {
-		x := &claimWork{claim: claim}
+	for i, claim := range r.claims {
+		x := &claimWork{claim: claim, consumer: r.consumers[i]}
 		w.claims = append(w.claims, x)
+		if known := c.claims[keyOf(claim)]; known != claim { // it has what is in flight
+			x.claim, x.allocation, x.shared = known, claim.Status.Allocation, true
+		}
 		if claim.Status.Allocation != nil {
 			continue
 		}
@@ -77,7 +86,7 @@ func (c *Cache) planExtended(w *Work, r *resolved, f *FoundExtended) error {
 	if err != nil {
 		return err
 	}
-	w.claims = append(w.claims, &claimWork{claim: claim, allocation: a, special: true, mappings: mappings})
+	w.claims = append(w.claims, &claimWork{claim: claim, consumer: consumer(w.pod), allocation: a, special: true, mappings: mappings})
 	return nil
 }
 
@@ -135,7 +144,12 @@ func (c *Cache) Complete(w *Work) (claims []*resourcev1.ResourceClaim, status *v
 		return nil, nil, told
 	}
 	for _, x := range w.claims {
-		if isReserved(x.claim, w.pod.UID) {
+		if x.shared || x.consumer.Resource == podGroups {
+			if now := c.claims[keyOf(x.claim)]; now != nil && now.UID == x.claim.UID {
+				x.claim = now // another pod of the PodGroup may have completed it
+			}
+		}
+		if isReserved(x.claim, x.consumer.UID) {
 			continue
 		}
 		claim := x.claim.DeepCopy()
@@ -144,7 +158,7 @@ func (c *Cache) Complete(w *Work) (claims []*resourcev1.ResourceClaim, status *v
 			claim.Name = claim.GenerateName + string(claim.UID)
 			status = &v1.PodExtendedResourceClaimStatus{RequestMappings: x.mappings, ResourceClaimName: claim.Name}
 		}
-		complete(claim, x.allocation, w.pod, c.cfg.Now())
+		complete(claim, x.allocation, x.consumer, c.cfg.Now())
 		claims = append(claims, claim)
 		c.replace(claim, &told)
 	}
@@ -153,14 +167,14 @@ func (c *Cache) Complete(w *Work) (claims []*resourcev1.ResourceClaim, status *v
 }
 
 // complete writes what PreBind writes into a claim.
-func complete(claim *resourcev1.ResourceClaim, a *resourcev1.AllocationResult, pod *v1.Pod, now time.Time) {
+func complete(claim *resourcev1.ResourceClaim, a *resourcev1.AllocationResult, by resourcev1.ResourceClaimConsumerReference, now time.Time) {
 	if a != nil {
 		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
 		slices.Sort(claim.Finalizers)
 		claim.Finalizers = slices.Compact(claim.Finalizers)
 		claim.Status.Allocation = a.DeepCopy()
 	}
-	claim.Status.ReservedFor = append(claim.Status.ReservedFor, consumer(pod))
+	claim.Status.ReservedFor = append(claim.Status.ReservedFor, by)
 	if at := &claim.Status.Allocation.AllocationTimestamp; *at == nil {
 		*at = &metav1.Time{Time: now}
 	}

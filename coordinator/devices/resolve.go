@@ -25,8 +25,10 @@ const specialName = "<extended-resources>"
 
 // resolved are the claims of a pod as an attempt sees them.
 type resolved struct {
-	// claims are those that the pod names, in its order.
-	claims []*resourcev1.ResourceClaim
+	// claims are those that the pod names, in its order; one of its PodGroup that is in flight has its allocation. consumers
+	// are whom they are reserved for.
+	claims    []*resourcev1.ResourceClaim
+	consumers []resourcev1.ResourceClaimConsumerReference
 	// extended is set where a class of devices may serve an extended resource of the pod.
 	extended *extended
 }
@@ -61,7 +63,7 @@ func (c *Cache) Problem(pod *v1.Pod) string {
 	if len(pod.Spec.ResourceClaims) == 0 || c.notServed {
 		return ""
 	}
-	if _, err := c.named(pod); err != nil {
+	if _, _, err := c.named(pod); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -70,20 +72,19 @@ func (c *Cache) Problem(pod *v1.Pod) string {
 // notServed is why a pod with claims waits where there are no kinds of devices.
 const notServed = "the API server does not serve resource.k8s.io/v1, so that resource claims can not be allocated"
 
-// named are the claims that a pod names; the first that is not as it has to be is a refusal.
-func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
+// named are the claims that a pod names, with its entries for them; the first that is not as it has to be is a refusal.
+func (c *Cache) named(pod *v1.Pod) (out []*resourcev1.ResourceClaim, entries []*v1.PodResourceClaim, err error) {
 	if c.notServed {
-		return nil, refusal{text: notServed, next: "Kubernetes 1.34 and later serve resource.k8s.io/v1, unless --runtime-config turns it off"}
+		return nil, nil, refusal{text: notServed, next: "Kubernetes 1.34 and later serve resource.k8s.io/v1, unless --runtime-config turns it off"}
 	}
 	if n := len(pod.Spec.ResourceClaims); n > MaxClaims {
 		const text = "pod \"%s/%s\": %d resource claims, at most %d are supported"
-		return nil, refusal{text: fmt.Sprintf(text, pod.Namespace, pod.Name, n, MaxClaims)}
+		return nil, nil, refusal{text: fmt.Sprintf(text, pod.Namespace, pod.Name, n, MaxClaims)}
 	}
-	var out []*resourcev1.ResourceClaim
 	for i := range pod.Spec.ResourceClaims {
 		name, made, err := compile.ClaimName(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil {
-			return nil, refusal{err.Error(), "a resource claim is not made yet", nextForTemplate(pod, &pod.Spec.ResourceClaims[i])}
+			return nil, nil, refusal{err.Error(), "a resource claim is not made yet", nextForTemplate(pod, &pod.Spec.ResourceClaims[i])}
 		}
 		if name == "" {
 			continue
@@ -96,18 +97,19 @@ func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
 			if made {
 				cause, next = "a resource claim is not made yet", nextForTemplate(pod, &pod.Spec.ResourceClaims[i])
 			}
-			return nil, refusal{fmt.Sprintf("could not find ResourceClaim %q", key), cause, next}
+			return nil, nil, refusal{fmt.Sprintf("could not find ResourceClaim %q", key), cause, next}
 		case claim.DeletionTimestamp != nil:
-			return nil, refusal{fmt.Sprintf("resourceclaim %q is being deleted", name), "a resource claim is being deleted",
+			return nil, nil, refusal{fmt.Sprintf("resourceclaim %q is being deleted", name), "a resource claim is being deleted",
 				fmt.Sprintf("ResourceClaim %s goes once the pods that it is reserved for have ended; then it has to be created anew", key)}
-		case made && !isOwner(pod, claim):
-			const text = "ResourceClaim %s was not created for Pod %s/%s (Pod is not owner)"
-			return nil, refusal{fmt.Sprintf(text, key, pod.Namespace, pod.Name), "a resource claim is another pod's",
-				fmt.Sprintf("ResourceClaim %s is another pod's: where that is gone, delete the claim, and it is made for this pod", key)}
 		}
-		out = append(out, claim)
+		if made {
+			if err := c.notMadeFor(pod, claim); err != nil {
+				return nil, nil, err
+			}
+		}
+		out, entries = append(out, claim), append(entries, &pod.Spec.ResourceClaims[i])
 	}
-	return out, nil
+	return out, entries, nil
 }
 
 // nextForTemplate tells who makes the claim of an entry.
@@ -129,17 +131,30 @@ func isOwner(pod *v1.Pod, claim *resourcev1.ResourceClaim) bool {
 // resolve is PreFilter: the pod's claims, or why no node takes the pod (a refusal), or an error of the attempt.
 func (c *Cache) resolve(pod *v1.Pod) (*resolved, error) {
 	r := &resolved{extended: c.extendedOf(pod)}
+	var entries []*v1.PodResourceClaim
 	var err error
 	if len(pod.Spec.ResourceClaims) > 0 {
-		if r.claims, err = c.named(pod); err != nil {
+		if r.claims, entries, err = c.named(pod); err != nil {
 			return nil, err
 		}
 	}
-	for _, claim := range r.claims {
+	of, err := c.groupOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	for i, claim := range r.claims {
+		r.consumers = append(r.consumers, consumerOf(pod, of, entries[i]))
 		if claim.Status.Allocation != nil {
 			continue
 		}
-		if c.flights[claim.UID] != nil {
+		f := c.flights[claim.UID]
+		if shared := f.share(r.consumers[i]); shared != nil {
+			with := *claim
+			with.Status.Allocation = shared
+			r.claims[i] = &with
+			continue
+		}
+		if f != nil {
 			return nil, refusal{fmt.Sprintf("resource claim %s is in the process of being allocated", keyOf(claim)),
 				"a resource claim is in the process of being allocated",
 				"another pod of the claim is being bound: this one is tried again once the claim has its devices, or that bind has failed"}
@@ -188,7 +203,7 @@ func (c *Cache) checkClasses(claim *resourcev1.ResourceClaim) error {
 // Claims is part of compile.Devices: what a pod's claims ask of nodes, as of now. patience is the profile's
 // bindingTimeout.
 func (c *Cache) Claims(pod *v1.Pod, patience time.Duration) compile.PodClaims {
-	if len(pod.Spec.ResourceClaims) == 0 && len(c.mapping) == 0 {
+	if len(pod.Spec.ResourceClaims) == 0 && len(c.mapping) == 0 && c.podGroup(pod) == nil {
 		return compile.PodClaims{}
 	}
 	r, err := c.resolve(pod)

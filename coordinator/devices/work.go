@@ -35,6 +35,9 @@ type claimWork struct {
 	// allocation is what the claim gets; nil: it has one.
 	allocation *resourcev1.AllocationResult
 	flight     *flight
+	// consumer is whom the claim is reserved for. shared: the allocation is one that another pod of its PodGroup has got.
+	consumer resourcev1.ResourceClaimConsumerReference
+	shared   bool
 	// mappings are of the claim for extended resources.
 	special  bool
 	mappings []v1.ContainerExtendedResourceRequest
@@ -108,10 +111,10 @@ func (w *Work) Written() (out []objects.Object) {
 // stays tells whether a claim is kept as PreBind has written it.
 func (x *claimWork) stays() bool { return x.written && !x.deleted }
 
-// isReserved tells whether a pod is among those that a claim is reserved for.
-func isReserved(claim *resourcev1.ResourceClaim, pod types.UID) bool {
+// isReserved tells whether a pod or PodGroup is among those that a claim is reserved for.
+func isReserved(claim *resourcev1.ResourceClaim, consumer types.UID) bool {
 	for i := range claim.Status.ReservedFor {
-		if claim.Status.ReservedFor[i].UID == pod {
+		if claim.Status.ReservedFor[i].UID == consumer {
 			return true
 		}
 	}

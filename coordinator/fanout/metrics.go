@@ -97,7 +97,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		checks: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "shardsched_fanout_checks_total", Help: "Answers of workers that were held against the coordinator's own tables, by " +
-				"kind: measures, refusal, audit, and compare where two owners do not agree.",
+				"kind: measures, copies, refusal, audit, and compare where two owners do not agree.",
 		}, []string{"kind"}),
 	}
 }

@@ -28,6 +28,8 @@ type Loop interface {
 	NodeAdded()
 	// PodGroupSet says that a PodGroup is new or has changed; old is nil where it is new.
 	PodGroupSet(old, now *v1alpha2.PodGroup)
+	// PodGroupGone says that a PodGroup is deleted.
+	PodGroupGone(last *v1alpha2.PodGroup)
 	// RowsMade says that a row was made, or made anew, or is gone, in a way that held answers may know nothing of.
 	RowsMade()
 	// Fail ends the term.
@@ -127,6 +129,8 @@ func (t *Intake) object(old, now objects.Object) {
 	if x, ok := now.(*v1alpha2.PodGroup); ok {
 		was, _ := old.(*v1alpha2.PodGroup)
 		t.Loop.PodGroupSet(was, x)
+	} else if x, ok := old.(*v1alpha2.PodGroup); ok {
+		t.Loop.PodGroupGone(x)
 	}
 	t.moveAll(queue.Changes(old, now))
 	t.MoveClaims()

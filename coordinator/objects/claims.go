@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -17,6 +18,7 @@ import (
 //	pod ──NameClaims──> names in its status ──MakeClaim──> claims, the pod's own
 //	pod on a node ──ShareClaim──> reserved for it, where the claim is allocated
 //	pod gone or at its end ──FreeClaim──> not reserved for it ──last one──> not allocated, and gone if it was the pod's own
+//	PodGroup gone ───────────FreeClaim──> the same
 
 // PodClaim is a resource claim that a pod uses.
 type PodClaim struct {
@@ -119,13 +121,31 @@ func ShareClaim(c *resourcev1.ResourceClaim, p *v1.Pod) bool {
 	return true
 }
 
-// FreeClaim takes the pods that are gone from the users of a claim. A claim whose last user that was is not allocated any more. over
-// tells that the claim has to go: nobody uses it, and it is to be deleted, or was made for a pod that is gone. The claim that is
-// given stays as it is.
+// PodGroupClaims are the resource claims of a PodGroup, as far as they have names.
+func PodGroupClaims(g *v1alpha2.PodGroup) []Ref {
+	var refs []Ref
+	add := func(name *string) {
+		if name != nil {
+			refs = append(refs, Ref{KindResourceClaim, g.Namespace, *name})
+		}
+	}
+	for i := range g.Spec.ResourceClaims {
+		add(g.Spec.ResourceClaims[i].ResourceClaimName)
+	}
+	for i := range g.Status.ResourceClaimStatuses {
+		add(g.Status.ResourceClaimStatuses[i].ResourceClaimName)
+	}
+	return refs
+}
+
+// FreeClaim takes the pods and PodGroups that are gone from the users of a claim. A claim whose last user that was is not allocated
+// any more. over tells that the claim has to go: nobody uses it, and it is to be deleted, or was made for a pod or PodGroup that is
+// gone. The claim that is given stays as it is.
 func FreeClaim(c *resourcev1.ResourceClaim, gone func(types.UID) bool) (now *resourcev1.ResourceClaim, over bool) {
 	now = c
 	ended := func(r resourcev1.ResourceClaimConsumerReference) bool {
-		return r.APIGroup == "" && r.Resource == "pods" && gone(r.UID)
+		known := r.APIGroup == "" && r.Resource == "pods" || r.APIGroup == v1alpha2.GroupName && r.Resource == "podgroups"
+		return known && gone(r.UID)
 	}
 	if slices.ContainsFunc(c.Status.ReservedFor, ended) {
 		shallow := *c
@@ -140,5 +160,5 @@ func FreeClaim(c *resourcev1.ResourceClaim, gone func(types.UID) bool) (now *res
 		return now, false
 	}
 	owner := metav1.GetControllerOfNoCopy(c)
-	return now, c.DeletionTimestamp != nil || owner != nil && owner.Kind == "Pod" && gone(owner.UID)
+	return now, c.DeletionTimestamp != nil || owner != nil && (owner.Kind == "Pod" || owner.Kind == "PodGroup") && gone(owner.UID)
 }

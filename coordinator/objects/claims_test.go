@@ -6,8 +6,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -41,13 +43,13 @@ func TestNamesOfMadeClaims(t *testing.T) {
 	})
 }
 
-// A user that is not a pod, or may be there, keeps the claim.
+// A user that is neither a pod nor a PodGroup, or may be there, keeps the claim.
 func TestOnlyPodsThatAreGoneLeaveAClaim(t *testing.T) {
 	c := &resourcev1.ResourceClaim{}
 	c.Finalizers = []string{"mine", resourcev1.Finalizer}
 	c.Status.Allocation = &resourcev1.AllocationResult{}
 	c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
-		{Resource: "pods", Name: "a", UID: "a"}, {APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "g", UID: "a"},
+		{Resource: "pods", Name: "a", UID: "a"}, {APIGroup: "example.com", Resource: "podgroups", Name: "g", UID: "a"},
 		{Resource: "pods", Name: "b", UID: "b"},
 	}
 	before := c.DeepCopy()
@@ -68,6 +70,15 @@ func TestOnlyPodsThatAreGoneLeaveAClaim(t *testing.T) {
 	if c.String() != before.String() {
 		t.Errorf("the claim that was given: got %v, want it as it was", c)
 	}
+	c.Status.ReservedFor[0] = resourcev1.ResourceClaimConsumerReference{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "a", UID: "a"}
+	if now, over = objects.FreeClaim(c, isA); over || now.Status.Allocation != nil || len(now.Status.ReservedFor) != 0 {
+		t.Errorf("got %v, over %t, want it free of the PodGroup", now, over)
+	}
+	c.OwnerReferences = []metav1.OwnerReference{{Kind: "PodGroup", Name: "a", UID: "a", Controller: ptr.To(true)}}
+	if _, over = objects.FreeClaim(c, isA); !over {
+		t.Error("the claim that was made for the PodGroup stays")
+	}
+	c.OwnerReferences = nil
 	c.Finalizers = nil // somebody else has allocated it
 	if now, _ = objects.FreeClaim(c, isA); now.Status.Allocation == nil {
 		t.Errorf("got %v, want it allocated", now)

@@ -60,7 +60,7 @@ func deviceWords() *Words {
 		Says: []string{
 			"cannot allocate all claims", "resourceclaim not available on the node", "devices can not be searched for",
 			"invalid resource pools were encountered", "cannot schedule extended resource claim", "cannot fit resource", "resourceclaim",
-			"could not find ResourceClaim", "ResourceClaim ", "resource claim ", "request ", "pod \"",
+			"could not find ResourceClaim", "ResourceClaim ", "resource claim ", "request ", "pod \"", "podgroup.scheduling.k8s.io ",
 		},
 		Lacks: func(r *Refused) []string { return r.Row.Devices() },
 		Wants: func(a *Asked) []Want {

@@ -3,6 +3,7 @@ package cli
 import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -67,6 +68,12 @@ func createResourceClaims(in *Input, there map[objects.Ref]bool) {
 				there[c.Ref] = true
 				in.Cluster = append(in.Cluster, objects.MakeClaim(p, c, t))
 			}
+		}
+	}
+	for _, obj := range in.Cluster {
+		if g, ok := obj.(*v1alpha2.PodGroup); ok {
+			assignUID(g)
+			alive[g.UID] = true
 		}
 	}
 	kept := in.Cluster[:0]

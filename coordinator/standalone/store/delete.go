@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -33,6 +34,7 @@ func (s *Store) Delete(ctx context.Context, f lease.Fence, refs []objects.Ref) (
 	}
 	deleted := make([]bool, len(refs))
 	var pods []*v1.Pod
+	var podGroups []*v1alpha2.PodGroup
 	for round := 0; len(pending) > 0; round++ {
 		ws, index := s.deletions(refs, keys, current, pending)
 		pending = pending[:0]
@@ -48,7 +50,7 @@ func (s *Store) Delete(ctx context.Context, f lease.Fence, refs []objects.Ref) (
 				err = worse(err, fmt.Errorf("delete %s: %w", refs[i], o.err))
 			default:
 				deleted[i] = true
-				pods = appendPod(pods, current[i])
+				pods, podGroups = appendPod(pods, current[i]), appendPodGroup(podGroups, current[i])
 				revision = max(revision, o.revision)
 			}
 		}
@@ -57,7 +59,11 @@ func (s *Store) Delete(ctx context.Context, f lease.Fence, refs []objects.Ref) (
 		}
 	}
 	claimed, err := s.dropClaims(ctx, f, pods)
-	return deleted, max(revision, claimed), err
+	if err != nil {
+		return deleted, max(revision, claimed), err
+	}
+	freed, err := s.freePodGroupClaims(ctx, f, podGroups)
+	return deleted, max(revision, claimed, freed), err
 }
 
 // appendPod adds what is stored, if it is a pod that can be read.
@@ -68,6 +74,15 @@ func appendPod(pods []*v1.Pod, kv *mvccpb.KeyValue) []*v1.Pod {
 		}
 	}
 	return pods
+}
+
+func appendPodGroup(list []*v1alpha2.PodGroup, kv *mvccpb.KeyValue) []*v1alpha2.PodGroup {
+	if obj, err := objects.Decode(kv.Value); err == nil {
+		if g, ok := obj.(*v1alpha2.PodGroup); ok {
+			return append(list, g)
+		}
+	}
+	return list
 }
 
 func checkRefs(refs []objects.Ref) error {

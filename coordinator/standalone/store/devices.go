@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -168,6 +169,23 @@ func (s *Store) freeClaims(ctx context.Context, f lease.Fence, operation string,
 	})
 }
 
+// freePodGroupClaims has the claims of PodGroups that are gone used by others alone.
+func (s *Store) freePodGroupClaims(ctx context.Context, f lease.Fence, list []*v1alpha2.PodGroup) (int64, error) {
+	gone, known := map[types.UID]bool{}, map[objects.Ref]bool{}
+	var refs []objects.Ref
+	for _, g := range list {
+		gone[g.UID] = true
+		for _, ref := range objects.PodGroupClaims(g) {
+			if !known[ref] {
+				known[ref], refs = true, append(refs, ref)
+			}
+		}
+	}
+	return s.settle(ctx, opDelete, f, refs, func(_ int, current *mvccpb.KeyValue) (*write, error) {
+		return s.freed(current, func(uid types.UID) bool { return gone[uid] })
+	})
+}
+
 // freed is the write that frees a claim of pods that are gone; nil: it is free of them.
 func (s *Store) freed(current *mvccpb.KeyValue, gone func(types.UID) bool) (*write, error) {
 	return s.editClaim(current, func(c *resourcev1.ResourceClaim) (bool, bool) {
@@ -215,6 +233,11 @@ func (s *Store) Tend(ctx context.Context, f lease.Fence, all *objects.Snapshot) 
 		alive[p.UID] = true
 		if len(p.Status.ResourceClaimStatuses) > 0 {
 			waiting = append(waiting, p)
+		}
+	}
+	for _, obj := range all.Cluster {
+		if g, ok := obj.(*v1alpha2.PodGroup); ok {
+			alive[g.UID] = true
 		}
 	}
 	gone := func(uid types.UID) bool { return !alive[uid] }
