@@ -145,7 +145,7 @@ func (s *Scheduler) endsEarly(a *attempt, d *pb.Decision) *choice.Ending {
 	case a.failed != nil:
 		return &choice.Ending{Failed: a.failed}
 	case a.Class.Rejected != nil:
-		return s.chooser.Rejected(a.Class.Rejected)
+		return s.chooser.Rejected(a.Class.Rejected, a.Within)
 	}
 	return nil
 }

@@ -100,6 +100,9 @@ func (s *Scheduler) placeGang(ctx context.Context, g *groups.Group, attempts []a
 		o.err, o.code = err, gangFailed
 		return o
 	}
+	if s.cfg.Groups.Topology {
+		return s.placeInTopology(ctx, g, attempts)
+	}
 	return s.tryGang(ctx, g, attempts, asked)
 }
 

@@ -84,7 +84,7 @@ func (s *Scheduler) failGang(ctx context.Context, o *gangOutcome) {
 // fit; 0: it is not.
 func (o *gangOutcome) copies() (wants, fit int) {
 	first := o.members[0].Class
-	if o.code != gangShort || first == nil || first.Scorer == nil || first.Volatile || first.Claims || first.Scorer.Tied() != "" {
+	if o.code != gangShort || o.sliced || first == nil || first.Scorer == nil || first.Volatile || first.Claims || first.Scorer.Tied() != "" {
 		return 0, 0
 	}
 	for i := range o.members {

@@ -62,6 +62,8 @@ type gangOutcome struct {
 	// best is the domain that takes the most members, and bestFits how many, with those that are scheduled; zero: domains play no part.
 	best     answers.Domain
 	bestFits int
+	// sliced: whole slices of members have to fit, so that room for one more may be room for several.
+	sliced bool
 	// err ends the attempts of all; failing is the member that it is of, -1: it is nobody's.
 	err     error
 	failing int
@@ -198,6 +200,7 @@ func (o *gangOutcome) awaitSearches(m *member) {
 // says that not all devices are found. A panic ends the member's attempt.
 func (o *gangOutcome) choose(ctx context.Context, i int, ask help) (c answers.Choice, err error) {
 	s, m := o.s, &o.members[i]
+	o.restrict(i)
 	if m.end = s.endsEarly(m.attempt, m.decision); m.end != nil && (m.failed != nil || m.decision.Nodes == 0) {
 		return c, nil
 	}
@@ -214,10 +217,6 @@ func (o *gangOutcome) choose(ctx context.Context, i int, ask help) (c answers.Ch
 		}
 	}()
 	if m.end == nil {
-		if m.Within = (answers.Domain{}); len(o.within) > 0 {
-			m.Within = o.within[min(i, len(o.within)-1)]
-		}
-		m.decision.Domain = m.Within.String()
 		var reviewed bool
 		c, reviewed, m.end, err = s.chooser.Choose(ctx, &m.Try)
 		m.decision.Feasible = uint32(c.Feasible)
@@ -234,10 +233,25 @@ func (o *gangOutcome) choose(ctx context.Context, i int, ask help) (c answers.Ch
 		m.preempts = err == nil && m.help.Nominating != nil && m.help.Nominating.Node != ""
 	}
 	if err == nil && m.end != nil && m.end.Answer != nil && o.reasons == nil {
-		o.nodes, o.reasons = s.state.Nodes(), m.end.Answer.Tally().ByText()
+		o.nodes, o.reasons = int(m.decision.Nodes), m.end.Answer.Tally().ByText()
 	}
 	m.parked = err == nil && m.end != nil && (m.end.Parked || m.help.Parked)
 	return c, err
+}
+
+// restrict gives a member its domain.
+func (o *gangOutcome) restrict(i int) {
+	m := &o.members[i]
+	if m.Within = (answers.Domain{}); len(o.within) == 0 {
+		return
+	}
+	m.Within = o.within[min(i, len(o.within)-1)]
+	m.decision.Domain = m.Within.String()
+	if i > 0 && o.members[i-1].Within == m.Within {
+		m.decision.Nodes = o.members[i-1].decision.Nodes
+	} else {
+		m.decision.Nodes = uint32(o.s.answers.NodesWithin(m.Within))
+	}
 }
 
 // hold holds a row for a member.

@@ -134,7 +134,7 @@ func (s *Scheduler) judgeCaught(ctx context.Context, a *attempt, node string, pr
 func (s *Scheduler) judgeOne(ctx context.Context, a *attempt, node string, preempts bool, out *Judgement) error {
 	var end *choice.Ending
 	if a.Class.Rejected != nil {
-		end = s.chooser.Rejected(a.Class.Rejected)
+		end = s.chooser.Rejected(a.Class.Rejected, answers.Domain{})
 	} else {
 		best, ending, err := s.bestFor(ctx, a)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/devices"
+	"github.com/shardsched/shardsched/coordinator/domains"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
@@ -60,6 +61,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		groups:      groups.New(cfg.Groups),
 	}
 	s.state.UseGroups(s.groups)
+	s.domains = domains.New(s.state)
 	s.history = observe.NewHistory(s.kept)
 	if !free {
 		s.state.Bound(state.Bounded())

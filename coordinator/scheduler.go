@@ -20,6 +20,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/devices"
+	"github.com/shardsched/shardsched/coordinator/domains"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/groups"
@@ -96,6 +97,7 @@ type Scheduler struct {
 	preemptions preemptions
 	parking     parking
 	groups      *groups.Groups // nil: there are no pod groups
+	domains     *domains.Index // of pod groups' topology keys
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.
 	failing map[types.UID]struct{}

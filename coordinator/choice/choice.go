@@ -142,9 +142,25 @@ func (c *Chooser) engineBest(ctx context.Context, t *Try, q *answers.Question) (
 	}
 }
 
+// Copies are how many pods like one nodes take, and the domains of label keys. An error ends the loop.
+func (c *Chooser) Copies(ctx context.Context, t *Try, keys []string) (answers.Copies, error) {
+	t.Within = answers.Domain{}
+	q := c.Question(t)
+	q.Nominees = c.Nominees.Of(t.Pod.Obj, t.Class).ForEngine()
+	for {
+		copies, need := c.Engine.Copies(q, keys...)
+		if need == nil {
+			return copies, nil
+		}
+		if err := c.Fetch(ctx, t, need); err != nil {
+			return copies, err
+		}
+	}
+}
+
 // Rejected is the end of a pod that a PreFilter has rejected on all nodes.
-func (c *Chooser) Rejected(r *compile.Rejection) *Ending {
-	return &Ending{Message: answers.FitError(c.State.Nodes(), nil) + " " + r.Message + ".", By: r.Plugins}
+func (c *Chooser) Rejected(r *compile.Rejection, within answers.Domain) *Ending {
+	return &Ending{Message: answers.FitError(c.Engine.NodesWithin(within), nil) + " " + r.Message + ".", By: r.Plugins}
 }
 
 // refusal words why no node takes the pod, and names the plugins that refuse it. more is counted besides.
@@ -154,5 +170,5 @@ func (c *Chooser) refusal(answer *answers.Answer, t *Try, more answers.Reasons) 
 		more.Add(with, -1)
 		more.Add(instead, +1)
 	}
-	return answer.Message(c.State.Nodes(), more)
+	return answer.Message(c.Engine.NodesWithin(t.Within), more)
 }

@@ -61,7 +61,7 @@ func (c *Chooser) reviewers(ctx context.Context, t *Try, q *answers.Question) (l
 		case err != nil:
 			return nil, &Ending{Failed: err}, nil
 		case rejected != nil:
-			end := c.Rejected(rejected)
+			end := c.Rejected(rejected, t.Within)
 			if own.Diagnosed() {
 				end.Answer = own
 			}

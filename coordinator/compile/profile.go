@@ -43,6 +43,20 @@ type ProfileConfig struct {
 	PreFilters, PostFilters []string
 	// GatesPreemptors says that a pod is not tried while its victims are told to leave.
 	GatesPreemptors bool
+	// PodGroups is what the profile has for pods that name a PodGroup.
+	PodGroups PodGroupPlugins
+}
+
+// PodGroupPlugins are upstream's plugins for pod groups, as far as a profile has them.
+type PodGroupPlugins struct {
+	// Gates: pods of a gang are held back until there are as many as it needs (GangScheduling at preEnqueue).
+	Gates bool
+	// Counts: a gang of which fewer pods fit than it needs is not placed (GangScheduling at permit).
+	Counts bool
+	// Proposes: each domain of a PodGroup's topology is tried (TopologyPlacementGenerator at placementGenerate).
+	Proposes bool
+	// PodsCount and Fit are the weights of PodGroupPodsCount and NodeResourcesFit at placementScore; 0: it is not there.
+	PodsCount, Fit int64
 }
 
 // PluginWeight is a score plugin with what its score counts.
@@ -79,6 +93,7 @@ type Profile struct {
 	preFilters   []string
 	postFilters  []string
 	gatesPreempt bool
+	podGroups    PodGroupPlugins
 
 	minCandidatesPercent, minCandidates int
 	bindTimeout, devicesTimeout         time.Duration
@@ -149,6 +164,12 @@ func (p *Profile) Candidates(tried int) int {
 // GatesPreemptors tells whether a pod is not tried while its victims are told to leave.
 func (p *Profile) GatesPreemptors() bool { return p.gatesPreempt }
 
+// ScoredResources are the resources that NodeResourcesFit scores, with their weights and without requests.
+func (p *Profile) ScoredResources() []*pb.ScoredResource { return p.fitResources }
+
+// PodGroups is what the profile has for pods that name a PodGroup.
+func (p *Profile) PodGroups() PodGroupPlugins { return p.podGroups }
+
 // Prepares tells whether the PreFilter of a plugin has run where those of others have ended the
 // attempt: of several, the last one did.
 func (p *Profile) Prepares(plugin string, ended []string) bool {
@@ -178,6 +199,7 @@ func NewProfile(c ProfileConfig, parts []Part) (*Profile, error) {
 	p := &Profile{name: c.Name, ignoresGates: c.IgnoresGates, ignored: sets.New(c.Fit.IgnoredResources...),
 		ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
 	p.preFilters, p.postFilters, p.gatesPreempt = slices.Clone(c.PreFilters), slices.Clone(c.PostFilters), c.GatesPreemptors
+	p.podGroups = c.PodGroups
 	p.bindTimeout, p.devicesTimeout = defaultBindTimeout, defaultDevicesTimeout
 	p.minCandidatesPercent, p.minCandidates = defaultMinCandidatesPercent, defaultMinCandidates
 	if n := c.Preemption.MinCandidateNodesPercentage; n != nil {

@@ -337,7 +337,7 @@ func (p *planner) children(d Domain, key int, unit int64, above []int) []child {
 	}
 	values := p.tree.values[key]
 	slices.SortFunc(of, func(a, b child) int {
-		return cmp.Or(-cmp.Compare(a.has, b.has), compareValues(values[a.at], values[b.at]))
+		return cmp.Or(-cmp.Compare(a.has, b.has), CompareValues(values[a.at], values[b.at]))
 	})
 	return of
 }
@@ -369,7 +369,7 @@ func (p *planner) oddSlice(shares []Share, d Domain, members int64) []Share {
 			continue
 		}
 		values := p.tree.values[p.Slice]
-		if best < 0 || cmp.Or(cmp.Compare(room, left[best]), compareValues(values[sub], values[best])) < 0 {
+		if best < 0 || cmp.Or(cmp.Compare(room, left[best]), CompareValues(values[sub], values[best])) < 0 {
 			best = sub
 		}
 	}

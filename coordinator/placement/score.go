@@ -116,11 +116,11 @@ func Best(candidates []Candidate, w Weights) (int, error) {
 
 // before orders domains that are equally good: less room left comes first, then the smaller hash of the value, then the value.
 func before(left int64, value string, otherLeft int64, other string) bool {
-	return cmp.Or(cmp.Compare(left, otherLeft), compareValues(value, other)) < 0
+	return cmp.Or(cmp.Compare(left, otherLeft), CompareValues(value, other)) < 0
 }
 
-// compareValues orders values of a key by their hashes, so that gangs with equal choices do not all begin with the first name.
-func compareValues(a, b string) int {
+// CompareValues orders values of a key by their hashes, so that gangs with equal choices do not all begin with the first name.
+func CompareValues(a, b string) int {
 	return cmp.Or(cmp.Compare(xxhash.Sum64String(a), xxhash.Sum64String(b)), cmp.Compare(a, b))
 }
 
