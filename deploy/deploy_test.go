@@ -408,7 +408,7 @@ func TestAShadowListsAndWatches(t *testing.T) {
 			}
 		}
 	}
-	for _, k := range kube.Kinds() {
+	for _, k := range kube.Kinds(false) {
 		resource := k.GroupVersion().WithResource(k.Plural()).GroupResource()
 		if !got[resource] {
 			t.Errorf("want %v granted", resource)

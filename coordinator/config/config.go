@@ -12,6 +12,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
@@ -35,6 +36,7 @@ type Config struct {
 	notEvaluated []string
 	noEffect     []notice
 	all          known
+	gates        groups.Gates
 }
 
 // Change alters a configuration that is complete and not checked yet: flags do.
@@ -46,6 +48,7 @@ type profile struct {
 	lists *lists
 	// outOfTree are those of all that are in use.
 	all       known
+	gates     groups.Gates
 	outOfTree []string
 	table     compile.ProfileConfig // what of it is evaluated over tables
 }
@@ -54,7 +57,10 @@ type profile struct {
 const maxBytes = 4 << 20
 
 // Reader reads configurations that name out-of-tree plugins, which are compiled in beside upstream's.
-type Reader struct{ all known }
+type Reader struct {
+	all   known
+	gates groups.Gates
+}
 
 // ReaderFor knows out-of-tree plugins by these names.
 func ReaderFor(outOfTree []string) Reader {
@@ -62,7 +68,13 @@ func ReaderFor(outOfTree []string) Reader {
 	for _, name := range outOfTree {
 		all[name] = struct{}{}
 	}
-	return Reader{all}
+	return Reader{all: all}
+}
+
+// With reads under these feature gates: those of pod groups have their plugins in the default list.
+func (r Reader) With(gates groups.Gates) Reader {
+	r.gates = gates
+	return r
 }
 
 // Load is Reader.Load without out-of-tree plugins.
@@ -92,8 +104,10 @@ func (r Reader) Load(path string, changes ...Change) (*Config, error) {
 }
 
 // Default is what holds without a file: upstream's default profile.
-func Default() *Config {
-	made, err := FromDefault()
+func Default() *Config { return defaultUnder(groups.Gates{}) }
+
+func defaultUnder(gates groups.Gates) *Config {
+	made, err := Reader{}.With(gates).FromDefault()
 	if err != nil {
 		panic(err) // the default is ours and a test holds it
 	}
@@ -103,8 +117,8 @@ func Default() *Config {
 // FromDefault is what holds without a file, changed.
 func (r Reader) FromDefault(changes ...Change) (*Config, error) {
 	c := &configv1.KubeSchedulerConfiguration{}
-	complete(c)
-	return finish(&document{}, c, nil, changes, r.all)
+	complete(c, r.gates)
+	return r.finish(&document{}, c, nil, changes)
 }
 
 // Parse is Load for the bytes of a file, which errors name as file.
@@ -126,13 +140,13 @@ func (r Reader) Parse(file string, data []byte, changes ...Change) (*Config, err
 		return nil, found.err()
 	}
 	written := c.DeepCopy()
-	complete(c)
-	return finish(doc, c, written.Profiles, changes, r.all)
+	complete(c, r.gates)
+	return r.finish(doc, c, written.Profiles, changes)
 }
 
 // finish changes a completed configuration, checks and resolves it.
-func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, changes []Change,
-	all known) (*Config, error) {
+func (r Reader) finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile,
+	changes []Change) (*Config, error) {
 	for _, change := range changes {
 		change(c)
 	}
@@ -141,7 +155,7 @@ func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []con
 	if err := found.err(); err != nil {
 		return nil, err
 	}
-	return build(doc, c, written, all)
+	return r.build(doc, c, written)
 }
 
 // seconds is a number of seconds, as long as a Duration can be.
@@ -162,6 +176,9 @@ func (c *Config) Profiles() (map[string]*compile.Profile, error) {
 	}
 	return out, nil
 }
+
+// PodGroups are the feature gates that the configuration was read under.
+func (c *Config) PodGroups() groups.Gates { return c.gates }
 
 // NotEvaluated names the plugins that the configuration has in use and this version does
 // not evaluate: pods are scheduled as if they were not there.

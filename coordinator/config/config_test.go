@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
@@ -105,7 +107,7 @@ func printPoints(b *strings.Builder, c *Config, wanted []string) {
 			for _, name := range p.lists[at] {
 				known, _ := known(nil).find(name)
 				star := ""
-				if !known.Evaluated() {
+				if !known.Evaluated(c.gates) {
 					star = "*"
 				}
 				fmt.Fprintf(b, " %s%s", star, name)
@@ -201,14 +203,14 @@ func TestTheDocumentedExampleLoads(t *testing.T) {
 	}
 	rows := tableOf(string(text))
 	for _, p := range rules.All() {
-		if !p.InDefault() {
+		if !p.InDefault(groups.All()) {
 			if !strings.Contains(string(text), p.Name) {
 				t.Errorf("docs/configuration.md: want %s named, got no word of it", p.Name)
 			}
 			continue
 		}
 		want := "no"
-		if p.Evaluated() {
+		if p.Evaluated(groups.All()) {
 			want = "yes"
 		}
 		if got := rows[p.Name]; got != want {
@@ -369,5 +371,49 @@ func TestWhatTheAPIServerNeeds(t *testing.T) {
 	}
 	if got := c.NoEffect(); len(got) != 5 {
 		t.Errorf("no effect without an API server: want 5 fields, got %q", got)
+	}
+}
+
+// The plugins of pod groups are in the default list while their gates are on, where a profile does not leave them out.
+func TestGatesOfPodGroupsHaveTheirPlugins(t *testing.T) {
+	const file = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: whole
+- schedulerName: weighed
+  plugins: {placementScore: {enabled: [{name: PodGroupPodsCount, weight: 5}]}, multiPoint: {enabled: [{name: NodeResourcesFit, weight: 7}]}}
+- schedulerName: less
+  plugins: {multiPoint: {disabled: [{name: GangScheduling}]}, placementScore: {disabled: [{name: "*"}]}}
+- schedulerName: half
+  plugins: {permit: {disabled: [{name: GangScheduling}]}}
+`
+	all := compile.PodGroupPlugins{Gates: true, Counts: true, Proposes: true, PodsCount: 1, Fit: 1}
+	weighed, less, half := all, compile.PodGroupPlugins{Proposes: true}, all
+	weighed.PodsCount, weighed.Fit, half.Counts = 5, 7, false
+	for _, x := range []struct {
+		gates groups.Gates
+		want  []compile.PodGroupPlugins
+	}{
+		{groups.All(), []compile.PodGroupPlugins{all, weighed, less, half}},
+		{groups.Gates{Workload: true, Gang: true}, []compile.PodGroupPlugins{
+			{Gates: true, Counts: true, Fit: 1}, {Gates: true, Counts: true, PodsCount: 5, Fit: 7}, {}, {Gates: true, Fit: 1}}},
+		{groups.Gates{}, []compile.PodGroupPlugins{{Fit: 1}, {PodsCount: 5, Fit: 7}, {}, {Fit: 1}}},
+	} {
+		c, err := Reader{}.With(x.gates).Parse("test", []byte(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		profiles, err := c.Profiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"whole", "weighed", "less", "half"} {
+			if got := profiles[name].PodGroups(); got != x.want[i] {
+				t.Errorf("%+v, profile %s: got %+v, want %+v", x.gates, name, got, x.want[i])
+			}
+		}
+		if got, want := slices.Contains(c.NotEvaluated(), "PodGroupPodsCount"), !x.gates.Topology; got != want {
+			t.Errorf("%+v: PodGroupPodsCount not evaluated: got %v, want %v", x.gates, got, want)
+		}
 	}
 }

@@ -8,11 +8,12 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 )
 
 // complete fills in what the file leaves out, as upstream does. Plugins become the whole
 // sets, and every plugin in use that takes arguments gets them.
-func complete(c *configv1.KubeSchedulerConfiguration) {
+func complete(c *configv1.KubeSchedulerConfiguration, gates groups.Gates) {
 	c.SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind(kind))
 	orElse(&c.Parallelism, 16)
 	if len(c.Profiles) == 0 {
@@ -22,7 +23,7 @@ func complete(c *configv1.KubeSchedulerConfiguration) {
 		orElse(&c.Profiles[0].SchedulerName, v1.DefaultSchedulerName)
 	}
 	for i := range c.Profiles {
-		completeProfile(&c.Profiles[i])
+		completeProfile(&c.Profiles[i], gates)
 	}
 	orElse(&c.PercentageOfNodesToScore, 0)
 	orElse(&c.PodInitialBackoffSeconds, 1)
@@ -47,8 +48,8 @@ func completeClients(c *configv1.KubeSchedulerConfiguration) {
 	orEmpty(&c.ClientConnection.Burst, 100)
 }
 
-func completeProfile(p *configv1.KubeSchedulerProfile) {
-	p.Plugins = mergePlugins(p.Plugins)
+func completeProfile(p *configv1.KubeSchedulerProfile, gates groups.Gates) {
+	p.Plugins = mergePlugins(p.Plugins, gates)
 	there := sets.Set[string]{}
 	for _, c := range p.PluginConfig {
 		there.Insert(c.Name)

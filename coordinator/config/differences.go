@@ -18,7 +18,7 @@ type Difference struct{ Field, Default, Value string }
 // Differences are the fields in which the configuration, completed and without secrets, is not as the default one, sorted. A profile
 // is held against the default one: a plugin by the points at which it runs, its arguments field by field. Extenders are left out.
 func (c *Config) Differences() []Difference {
-	ours, base := c.flat(), Default().flat()
+	ours, base := c.flat(), defaultUnder(c.gates).flat()
 	list := differences("", base.fields, ours.fields)
 	for name, p := range ours.profiles {
 		list = append(list, differences("profiles["+name+"].", base.profiles["default-scheduler"], p)...)

@@ -7,11 +7,12 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 )
 
 // mergePlugins lays a profile's sets over the defaults. Only the multi-point has any.
-func mergePlugins(custom *configv1.Plugins) *configv1.Plugins {
-	merged := &configv1.Plugins{MultiPoint: defaultSet()}
+func mergePlugins(custom *configv1.Plugins, gates groups.Gates) *configv1.Plugins {
+	merged := &configv1.Plugins{MultiPoint: defaultSet(gates)}
 	if custom == nil {
 		return merged
 	}

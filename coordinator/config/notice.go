@@ -10,13 +10,12 @@ import (
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
-// notEvaluated are the plugins that some point of some profile runs in upstream and that this
-// version does not evaluate, in the default list's order.
+// notEvaluated are the plugins that some point of some profile has and that nothing is done for: their feature gates are off. They
+// are in the default list's order.
 func notEvaluated(profiles []profile) []string {
 	var names []string
 	for _, r := range rules.All() {
-		if !r.Evaluated() && slices.ContainsFunc(profiles,
-			func(p profile) bool { return p.lists.run(r.Name) }) {
+		if slices.ContainsFunc(profiles, func(p profile) bool { return !r.Evaluated(p.gates) && p.lists.run(r.Name) }) {
 			names = append(names, r.Name)
 		}
 	}
@@ -89,7 +88,7 @@ func (c *Config) Departures() []string {
 	var list []string
 	for _, p := range c.profiles {
 		for _, name := range notEvaluated([]profile{p}) {
-			list = append(list, fmt.Sprintf("profile %s: %s is not evaluated: pods are scheduled as if it were not there", p.name, name))
+			list = append(list, fmt.Sprintf("profile %s: %s is not evaluated, for its feature gate is off: pods are scheduled as if it were not there", p.name, name))
 		}
 	}
 	for _, n := range c.noEffect {
@@ -116,7 +115,7 @@ func noEffectInProfiles(profiles []profile, written []configv1.KubeSchedulerProf
 		if written[i].Plugins != nil {
 			add(false, unknownDisabled(path+".plugins", written[i].Plugins, profiles[i].all)...)
 		}
-		add(true, halves(path+".plugins", profiles[i].lists)...)
+		add(true, halves(path+".plugins", &profiles[i])...)
 		list = append(list, idleArguments(path+".pluginConfig", &profiles[i], written[i].PluginConfig)...)
 	}
 	return list
@@ -142,12 +141,13 @@ func unknownDisabled(path string, s *configv1.Plugins, all known) []string {
 // halves are the places where upstream would run one half of a plugin, and it would
 // matter: a filter or score without its preparation (which fails every pod there), a preparation that
 // refuses or narrows by itself, or volumes that are filtered by and not bound. Here they come together.
-func halves(path string, l *lists) []string {
+func halves(path string, p *profile) []string {
 	var notes []string
+	l := p.lists
 	for _, pair := range [][2]framework.Point{{framework.PreFilter, framework.Filter}, {framework.PreScore, framework.Score}} {
 		before, main := pair[0], pair[1]
 		for _, r := range rules.All() {
-			if !r.Evaluated() || !r.At(before) || !r.At(main) {
+			if !r.Evaluated(p.gates) || !r.At(before) || !r.At(main) {
 				continue
 			}
 			at := fmt.Sprintf("%s.%s: %s", path, before.Field(), r.Name)
@@ -160,10 +160,10 @@ func halves(path string, l *lists) []string {
 			}
 		}
 	}
-	for _, p := range []framework.Point{framework.Reserve, framework.PreBind} {
-		if binds := slices.Contains(l[p], rules.VolumeBinding); binds != slices.Contains(l[framework.Filter], rules.VolumeBinding) {
+	for _, at := range []framework.Point{framework.Reserve, framework.PreBind} {
+		if binds := slices.Contains(l[at], rules.VolumeBinding); binds != slices.Contains(l[framework.Filter], rules.VolumeBinding) {
 			notes = append(notes,
-				fmt.Sprintf("%s.%s: %s does this where it is at %s", path, p.Field(), rules.VolumeBinding, framework.Filter.Field()))
+				fmt.Sprintf("%s.%s: %s does this where it is at %s", path, at.Field(), rules.VolumeBinding, framework.Filter.Field()))
 		}
 	}
 	return notes

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
@@ -45,11 +46,11 @@ func argumentsOf(name string) *rules.Arguments {
 	return nil
 }
 
-// defaultSet is the default list.
-func defaultSet() configv1.PluginSet {
+// defaultSet is the default list under feature gates.
+func defaultSet(gates groups.Gates) configv1.PluginSet {
 	var set configv1.PluginSet
 	for _, r := range rules.All() {
-		if !r.InDefault() {
+		if !r.InDefault(gates) {
 			continue
 		}
 		entry := configv1.Plugin{Name: r.Name}

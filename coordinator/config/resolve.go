@@ -14,7 +14,7 @@ import (
 
 // build resolves a completed, valid configuration. written are its profiles as the file
 // has them.
-func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, all known) (*Config, error) {
+func (r Reader) build(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile) (*Config, error) {
 	made := &Config{
 		PodInitialBackoff: seconds(*c.PodInitialBackoffSeconds),
 		PodMaxBackoff:     seconds(*c.PodMaxBackoffSeconds),
@@ -22,7 +22,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 		ClientConnection:  c.ClientConnection,
 		Profiling:         *c.EnableProfiling, ContentionProfiling: *c.EnableContentionProfiling,
 		DelayCacheUntilActive: c.DelayCacheUntilActive,
-		completed:             c, all: all,
+		completed:             c, all: r.all, gates: r.gates,
 	}
 	found := problems{doc: doc}
 	found.extenders(c)
@@ -32,7 +32,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 		if i < len(written) {
 			own = written[i].Plugins
 		}
-		p := found.profile(path, &c.Profiles[i], own, all)
+		p := found.profile(path, &c.Profiles[i], own, r.all)
 		if p == nil {
 			continue
 		}
@@ -40,6 +40,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 			found.at(path, strings.TrimPrefix(err.Error(), fmt.Sprintf("profile %q: ", p.name)))
 			continue
 		}
+		p.gates = r.gates
 		made.profiles = append(made.profiles, *p)
 		found.sortsAlike(path, c.Profiles, i, p.lists[framework.QueueSort])
 	}
@@ -78,6 +79,7 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 	made.table.IgnoresGates = !slices.Contains(all[framework.PreEnqueue], rules.SchedulingGates)
 	made.table.GatesPreemptors = slices.Contains(all[framework.PreEnqueue], rules.DefaultPreemption)
 	made.table.PreFilters, made.table.PostFilters = slices.Clone(all[framework.PreFilter]), slices.Clone(all[framework.PostFilter])
+	made.table.PodGroups = podGroupPlugins(all, c.Plugins)
 	weight := weights(framework.Score, c.Plugins)
 	for _, e := range all[framework.Filter] {
 		if r := rules.Find(e); r != nil && r.Plugin.Filters() {
@@ -94,6 +96,23 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 	}
 	made.setArguments(c.PluginConfig)
 	return made
+}
+
+// podGroupPlugins is what a profile has for pod groups.
+func podGroupPlugins(all *lists, s *configv1.Plugins) (out compile.PodGroupPlugins) {
+	out.Gates = slices.Contains(all[framework.PreEnqueue], rules.GangScheduling)
+	out.Counts = slices.Contains(all[framework.Permit], rules.GangScheduling)
+	out.Proposes = slices.Contains(all[framework.PlacementGenerate], rules.TopologyPlacementGenerator)
+	weight := weights(framework.PlacementScore, s)
+	for _, name := range all[framework.PlacementScore] {
+		switch name {
+		case rules.PodGroupPodsCount:
+			out.PodsCount = weight[name]
+		case rules.NodeResourcesFit:
+			out.Fit = weight[name]
+		}
+	}
+	return out
 }
 
 // setArguments takes the arguments that are evaluated, of plugins in use.

@@ -88,7 +88,7 @@ func (b *behindhand) String() string {
 	defer b.mu.Unlock()
 	var names []string
 	reason := ""
-	for _, k := range Kinds() {
+	for _, k := range Kinds(true) {
 		if why := b.why[k]; why != nil {
 			names = append(names, k.Plural())
 			reason = cmp.Or(reason, why.Error())

@@ -21,6 +21,7 @@
 // of RBAC than the roles system:kube-scheduler and system:volume-scheduler allow. A kind
 // that may not be listed, or is not served, is named in the log, in the error of WaitSynced and
 // in that of Ready. Only the kinds of devices may be missing from an API server, such as one before 1.34.
+// PodGroups are read where a feature gate says so, and WaitSynced fails where they are not served.
 //
 // Objects are trimmed before they are kept, to what a rule or a write of ours reads, and have
 // their equal parts in common: pods of one workload their containers, labels and owners, nodes

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -104,6 +105,8 @@ func exampleOf(k objects.Kind) runtime.Object {
 		return &storagev1.VolumeAttachment{}
 	case objects.KindPodDisruptionBudget:
 		return &policyv1.PodDisruptionBudget{}
+	case objects.KindPodGroup:
+		return &schedulingv1alpha2.PodGroup{}
 	case objects.KindDeviceClass:
 		return &resourcev1.DeviceClass{}
 	case objects.KindResourceSlice:
@@ -158,6 +161,8 @@ func (g *Plugins) Watch(resources []string, tell func(resource string, old, now 
 // informerOf is that of a resource; nil: it has no name that says where it is.
 func (g *Plugins) informerOf(resource string) cache.SharedIndexInformer {
 	switch resource {
+	case "scheduling.k8s.io/PodGroup":
+		return g.Informers.Scheduling().V1alpha2().PodGroups().Informer()
 	case "resource.k8s.io/ResourceClaim":
 		return g.Informers.Resource().V1().ResourceClaims().Informer()
 	case "resource.k8s.io/ResourceSlice":

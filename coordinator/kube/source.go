@@ -31,6 +31,8 @@ type SourceConfig struct {
 	// Whole are the objects that somebody wants whole: all others are cut down to what is read
 	// of them.
 	Whole Whole
+	// PodGroups has PodGroups read. An API server that does not serve them ends WaitSynced with ErrNoPodGroups.
+	PodGroups bool
 }
 
 // Source is the API server's objects as informers keep them: one informer for each of Kinds. Make it, Run it, and use it from any
@@ -44,6 +46,8 @@ type Source struct {
 	trimmer  *trimmer
 	// stopped is closed when Run ends.
 	stopped chan struct{}
+	// lacking is closed when the API server was found not to serve PodGroups.
+	lacking chan struct{}
 
 	mu         sync.Mutex
 	subscribed bool
@@ -66,12 +70,17 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	s := &Source{cfg: cfg, troubles: newTroubles(cfg.Clock), trimmer: newTrimmer(cfg.Whole), stopped: make(chan struct{})}
+	s := &Source{cfg: cfg, troubles: newTroubles(cfg.Clock), trimmer: newTrimmer(cfg.Whole), stopped: make(chan struct{}),
+		lacking: make(chan struct{})}
 	var told sync.Once
-	for _, k := range Kinds() {
+	for _, k := range Kinds(cfg.PodGroups) {
 		var there *presence
-		if k.OfDevices() {
-			there = &presence{discovery: cfg.Client.Discovery(), told: &told}
+		switch {
+		case k.OfDevices():
+			there = &presence{discovery: cfg.Client.Discovery(), version: k.GroupVersion(), told: func() { told.Do(tellNoDevices) }}
+		case k == objects.KindPodGroup:
+			there = &presence{discovery: cfg.Client.Discovery(), version: k.GroupVersion(), needed: true,
+				told: sync.OnceFunc(func() { close(s.lacking) })}
 		}
 		i := newInformer(cfg.Client, k, s.troubles, there, cfg.Clock.After)
 		if err := errors.Join(i.SetTransform(s.trimmer.transform),
@@ -160,6 +169,8 @@ func (s *Source) WaitSynced(ctx context.Context) error {
 				waiting = false
 			case <-ticker.C():
 				klog.FromContext(ctx).Info("Waiting for the API server's objects", "cause", s.describe(s.unsynced()))
+			case <-s.lacking:
+				return ErrNoPodGroups
 			case <-s.stopped:
 				return fmt.Errorf("%s: %w", s.describe(s.unsynced()), ErrStopped)
 			case <-ctx.Done():

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,10 +26,10 @@ import (
 const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
 
 // Kinds are the kinds that a Source keeps, in the order of objects.Kinds: all but templates of claims and what fills pods in,
-// which the role system:kube-scheduler does not allow to read.
-func Kinds() []objects.Kind {
+// which the role system:kube-scheduler does not allow to read; and PodGroups where they are asked for.
+func Kinds(podGroups bool) []objects.Kind {
 	return slices.DeleteFunc(objects.Kinds(), func(k objects.Kind) bool {
-		return k == objects.KindResourceClaimTemplate || k == objects.KindPodGroup || k.FillsIn()
+		return k == objects.KindResourceClaimTemplate || k == objects.KindPodGroup && !podGroups || k.FillsIn()
 	})
 }
 
@@ -81,6 +82,8 @@ func newInformer(c kubernetes.Interface, k objects.Kind, t *troubles, there *pre
 		return informer(c, k, t, there, after, &storagev1.VolumeAttachment{}, storage.VolumeAttachments())
 	case objects.KindPodDisruptionBudget:
 		return informer(c, k, t, there, after, &policyv1.PodDisruptionBudget{}, c.PolicyV1().PodDisruptionBudgets(all))
+	case objects.KindPodGroup:
+		return informer(c, k, t, there, after, &schedulingv1alpha2.PodGroup{}, c.SchedulingV1alpha2().PodGroups(all))
 	case objects.KindDeviceClass:
 		return informer(c, k, t, there, after, &resourcev1.DeviceClass{}, c.ResourceV1().DeviceClasses())
 	case objects.KindResourceSlice:

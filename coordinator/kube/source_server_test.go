@@ -36,7 +36,7 @@ type listServer struct {
 	kinds   map[objects.Kind]*served
 	// lists counts lists of metadata, which are consistent reads.
 	lists map[objects.Kind]int
-	// discovery is the status of the answer to whether there are kinds of devices.
+	// discovery is the status of the answer to whether there are kinds of devices, and PodGroups.
 	discovery int
 }
 
@@ -77,9 +77,15 @@ func newListServer(t testing.TB) *listServer {
 
 // source is one of the server's objects; it is run until the test ends.
 func (s *listServer) source(ctx context.Context) *kube.Source {
+	return s.sourceOf(ctx, kube.SourceConfig{})
+}
+
+// sourceOf is source, with settings.
+func (s *listServer) sourceOf(ctx context.Context, of kube.SourceConfig) *kube.Source {
 	s.t.Helper()
 	cfg := &rest.Config{Host: s.server.URL, QPS: -1}
-	source, err := kube.NewSource(kube.SourceConfig{Client: kubernetes.NewForConfigOrDie(cfg), Metadata: metadata.NewForConfigOrDie(cfg)})
+	of.Client, of.Metadata = kubernetes.NewForConfigOrDie(cfg), metadata.NewForConfigOrDie(cfg)
+	source, err := kube.NewSource(of)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -183,11 +189,11 @@ func (s *listServer) reads(k objects.Kind) int {
 
 func (s *listServer) serve(w http.ResponseWriter, req *http.Request) {
 	k, ok := kindServedAt(req.URL.Path)
-	if req.URL.Path == "/apis/resource.k8s.io/v1" {
+	if req.URL.Path == "/apis/resource.k8s.io/v1" || req.URL.Path == "/apis/scheduling.k8s.io/v1alpha2" {
 		s.mu.Lock()
 		status := s.discovery
 		s.mu.Unlock()
-		writeStatus(w, status, "what is there of devices")
+		writeStatus(w, status, "what is there of kinds")
 		return
 	}
 	if !ok {

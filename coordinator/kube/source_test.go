@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -205,7 +206,7 @@ func TestCatchUpWaitsForTheInformer(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- source.CatchUp(t.Context()) }()
 			eventually(t, "every kind was read", func() bool {
-				for _, k := range kube.Kinds() {
+				for _, k := range kube.Kinds(false) {
 					if server.reads(k) == 0 {
 						return false
 					}
@@ -320,6 +321,38 @@ func TestAnAPIServerWithoutDevicesIsNotWaitedFor(t *testing.T) {
 			defer stop()
 			if !all.NoDevices {
 				t.Error("got a snapshot that may have devices, want none")
+			}
+		})
+	}
+}
+
+// PodGroups are read where that is asked for, and are then waited for only where the API server has them.
+func TestPodGroupsAreReadWhereTheyAreAskedFor(t *testing.T) {
+	server := newListServer(t)
+	g := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "ml", UID: "1"}}
+	server.put(g)
+	for _, asked := range []bool{false, true} {
+		source := server.sourceOf(t.Context(), kube.SourceConfig{PodGroups: asked})
+		if err := errors.Join(source.WaitSynced(t.Context()), source.CatchUp(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		all, stop, err := source.Subscribe(func([]objects.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		if got := len(all.Cluster); got != map[bool]int{true: 1}[asked] {
+			t.Errorf("asked for, %v: got %d objects", asked, got)
+		}
+	}
+	for name, status := range map[string]int{"not found": http.StatusNotFound, "no role for it": http.StatusForbidden} {
+		t.Run(name, func(t *testing.T) {
+			server := newListServer(t)
+			server.update(func() { server.discovery = http.StatusNotFound })
+			server.refuse(objects.KindPodGroup, status)
+			source := server.sourceOf(t.Context(), kube.SourceConfig{PodGroups: true})
+			if err := source.WaitSynced(t.Context()); !errors.Is(err, kube.ErrNoPodGroups) {
+				t.Errorf("got %v, want %v", err, kube.ErrNoPodGroups)
 			}
 		})
 	}

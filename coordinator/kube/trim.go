@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -113,6 +114,10 @@ func (t *trimmer) transform(obj any) (out any, err error) {
 			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: obj.Status.DisruptionsAllowed,
 				DisruptedPods: obj.Status.DisruptedPods},
 		}
+	case *schedulingv1alpha2.PodGroup:
+		// All that is said of it stays, for its conditions are compared with what is to be written, and annotations ask for more.
+		obj.SetManagedFields(nil)
+		delete(obj.GetAnnotations(), v1.LastAppliedConfigAnnotation)
 	case *resourcev1.DeviceClass:
 		*obj = resourcev1.DeviceClass{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: obj.Spec}
 	case *resourcev1.ResourceSlice:

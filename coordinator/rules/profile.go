@@ -5,6 +5,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -35,7 +36,7 @@ func parts() (list []compile.Part) {
 func DefaultConfig(name string) compile.ProfileConfig {
 	c := compile.ProfileConfig{Name: name, GatesPreemptors: true}
 	for _, r := range All() {
-		if !r.InDefault() {
+		if !r.InDefault(groups.Gates{}) {
 			continue
 		}
 		if r.Plugin.Filters() {

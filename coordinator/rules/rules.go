@@ -5,6 +5,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -21,8 +22,8 @@ type Rule struct {
 	Weight int32
 	// Ours: upstream has no such plugin. Profiles have it where they list it.
 	Ours bool
-	// GateOff: the feature gate that the plugin needs is off by default, and so upstream's default list has it not.
-	GateOff bool
+	// With are the feature gates of pod groups that put the plugin into the default list; nil: it is there with any.
+	With func(groups.Gates) bool
 	// Gate is the feature gate that takes the plugin out of all profiles where it is off; "": none does.
 	Gate string
 	// Loop: the scheduling loop and the queue do what the plugin is for.
@@ -81,13 +82,17 @@ func Find(name string) *Rule {
 }
 
 // InDefault tells whether the plugin is in the default list.
-func (r *Rule) InDefault() bool { return !r.Ours && !r.GateOff }
+func (r *Rule) InDefault(g groups.Gates) bool { return !r.Ours && r.allowed(g) }
+
+func (r *Rule) allowed(g groups.Gates) bool { return r.With == nil || r.With(g) }
 
 // At tells whether the plugin has an extension point.
 func (r *Rule) At(p framework.Point) bool { return slices.Contains(r.Points, p) }
 
-// Evaluated tells whether this version does what the plugin does.
-func (r *Rule) Evaluated() bool { return r.Loop || r.Plugin != pb.Plugin_PLUGIN_UNSPECIFIED }
+// Evaluated tells whether what the plugin does is done.
+func (r *Rule) Evaluated(g groups.Gates) bool {
+	return r.allowed(g) && (r.Loop || r.Plugin != pb.Plugin_PLUGIN_UNSPECIFIED)
+}
 
 // QueuePlugins are the plugins that reject nodes, or hold pods back, as the queue knows them.
 func QueuePlugins(profiles queue.Profiles) []queue.Plugin {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -21,7 +22,7 @@ func TestEachRuleIsWhole(t *testing.T) {
 		if !named(rows) {
 			t.Errorf("%s: want a row in docs/configuration.md, got no word of it", r.Name)
 		}
-		if r.Evaluated() && (r.At(framework.Filter) || r.At(framework.PreEnqueue)) != (r.Hints != nil) {
+		if r.Evaluated(groups.All()) && (r.At(framework.Filter) || r.At(framework.PreEnqueue)) != (r.Hints != nil) {
 			t.Errorf("%s: want Hints where it can refuse pods or hold them back, and only there", r.Name)
 		}
 		if r.Plugin == pb.Plugin_PLUGIN_UNSPECIFIED || r.Name == CELFilter || r.Name == CELScore {

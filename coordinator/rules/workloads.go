@@ -4,18 +4,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
-// GangScheduling is a plugin of upstream behind a feature gate that is off: pods of a group start together.
+// GangScheduling has as many pods of a PodGroup start as it needs, or none.
 const GangScheduling = queue.GangScheduling
 
 func gangScheduling() *Rule {
 	return &Rule{
-		Name:    GangScheduling,
-		Points:  []framework.Point{framework.PreEnqueue, framework.Permit},
-		GateOff: true,
-		Hints:   gangHints,
+		Name:   GangScheduling,
+		Points: []framework.Point{framework.PreEnqueue, framework.Permit},
+		With:   func(g groups.Gates) bool { return g.Gang },
+		Loop:   true,
+		Hints:  gangHints,
 	}
 }
 
@@ -34,24 +36,27 @@ func gangHints(profiles queue.Profiles) queue.Plugin {
 	}}
 }
 
-// TopologyPlacementGenerator is likewise: it proposes domains for a group.
+// TopologyPlacementGenerator proposes the domains of a label of nodes, one of which takes all pods of a PodGroup.
 const TopologyPlacementGenerator = "TopologyPlacementGenerator"
 
 func topologyPlacementGenerator() *Rule {
 	return &Rule{
-		Name:    TopologyPlacementGenerator,
-		Points:  []framework.Point{framework.PlacementGenerate},
-		GateOff: true,
+		Name:   TopologyPlacementGenerator,
+		Points: []framework.Point{framework.PlacementGenerate},
+		With:   func(g groups.Gates) bool { return g.Topology },
+		Loop:   true,
 	}
 }
 
-// PodGroupPodsCount is likewise: it prefers domains that take more pods of a group.
+// PodGroupPodsCount prefers domains that take more pods of a PodGroup.
 const PodGroupPodsCount = "PodGroupPodsCount"
 
 func podGroupPodsCount() *Rule {
 	return &Rule{
-		Name:    PodGroupPodsCount,
-		Points:  []framework.Point{framework.PlacementScore},
-		GateOff: true,
+		Name:   PodGroupPodsCount,
+		Points: []framework.Point{framework.PlacementScore},
+		Weight: 1,
+		With:   func(g groups.Gates) bool { return g.Topology },
+		Loop:   true,
 	}
 }

@@ -150,7 +150,7 @@ func line(namespace, name string, uid types.UID, version string) string {
 func (p *mirror) expectTruth(c *testbed.Cluster) {
 	c.T.Helper()
 	client := metadata.NewForConfigOrDie(c.AdminREST)
-	for _, k := range kube.Kinds() {
+	for _, k := range kube.Kinds(false) {
 		options := metav1.ListOptions{}
 		if k == objects.KindPod {
 			options.FieldSelector = "status.phase!=Succeeded,status.phase!=Failed"

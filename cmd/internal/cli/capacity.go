@@ -22,6 +22,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/workload"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -73,6 +74,7 @@ none fits.`,
 	fs.IntVar(&o.limit, "limit", defaultMorePods, "pods to try at the most")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that name none")
 	o.Configuration.addFlags(fs)
+	o.podGroups = groups.All()
 	addOutputFlag(fs, &o.Output, "text", "json")
 	return c
 }

@@ -160,7 +160,7 @@ func profileOf(p configv1.KubeSchedulerProfile, c *config.Config) *pb.ProfileCon
 			}
 		}
 		switch {
-		case runs && r.Evaluated():
+		case runs && r.Evaluated(c.PodGroups()):
 			out.Evaluated = append(out.Evaluated, r.Name+weight)
 		case runs:
 			out.NotEvaluated = append(out.NotEvaluated, r.Name)

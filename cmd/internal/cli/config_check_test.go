@@ -36,7 +36,7 @@ func TestConfigCheck(t *testing.T) {
 			"otherwise by this file:\n  profiles[0].plugins.preFilter: NodePorts is prepared all the same"}, nil},
 		"a plugin that is not evaluated": {
 			"profiles: [{schedulerName: a}, {schedulerName: b, plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n", exitDeparts, []string{
-				"  not evaluated: GangScheduling", "  profile b: GangScheduling is not evaluated: pods are scheduled as if"}, nil},
+				"  not evaluated: GangScheduling", "  profile b: GangScheduling is not evaluated, for its feature gate is off: pods are scheduled as if"}, nil},
 		"a slip": {"profiles: [{plugins: {score: {disabled: [{name: NodeLabel}]}}}]\n", exitDone, []string{
 			`profiles[0].plugins.score.disabled[0]: no plugin "NodeLabel"`}, []string{"decides otherwise"}},
 		"an extender": {"extenders: [{urlPrefix: 'http://u:secret@127.0.0.1:1/x', filterVerb: filter, bindVerb: bind, managedResources: [{name: example.com/gpu}], ignorable: true}]\n",

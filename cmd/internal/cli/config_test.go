@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/groups"
 )
 
 const twoProfiles = `apiVersion: kubescheduler.config.k8s.io/v1
@@ -40,19 +41,19 @@ func command(t *testing.T, args ...string) (out, errs string, code int) {
 	return o.String(), e.String(), code
 }
 
-// TestTheConfigurationIsWritten holds --write-config-to: every command that schedules writes the same,
+// TestTheConfigurationIsWritten holds --write-config-to: every command that schedules writes the same, but for the gates of pod groups,
 // needs nothing else, and what is written loads to the same again.
 func TestTheConfigurationIsWritten(t *testing.T) {
 	path := writeFile(t, "config.yaml", twoProfiles)
-	c, err := config.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := c.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"up", "coordinator", "simulate"} {
+	for name, gates := range map[string]groups.Gates{"up": groups.All(), "coordinator": {}, "simulate": groups.All()} {
+		c, err := config.Reader{}.With(gates).Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := c.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
 		got, errs, code := command(t, name, "--config", path, "--write-config-to", "-")
 		if code != 0 || got != string(want) {
 			t.Errorf("%s: got exit code %d, %s\n%s\nwant\n%s", name, code, errs, got, want)
@@ -68,7 +69,11 @@ func TestTheConfigurationIsWritten(t *testing.T) {
 }
 
 func TestWithoutAFileTheDefaultsAreWritten(t *testing.T) {
-	want, err := config.Default().YAML()
+	c, err := config.Reader{}.With(groups.All()).FromDefault()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := c.YAML()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,6 +124,7 @@ func (o *CoordinatorOptions) complete(fs *pflag.FlagSet) error {
 	o.flags = fs
 	o.LeaseGiven, o.LeaseDuration = fs.Changed(leaseFlag), o.Kube.LeaderElection.LeaseDuration.Duration
 	o.MaxInUnschedulable = o.Kube.MaxInUnschedulable
+	o.Configuration.podGroups = o.Kube.PodGroups(o.Standalone)
 	o.Profiling = fs.Changed("profiling") && o.Kube.Deprecated.Profiling
 	pair := o.Kube.Serving.ServerCert.CertKey
 	if o.Standalone || o.TLS.CAFile != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/config/policy"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 )
 
 // Process is what every long-running command takes.
@@ -34,6 +35,8 @@ type Configuration struct {
 	// WriteConfigTo is where the configuration is written, whole, instead of running
 	// anything; "-": standard output. Empty: nowhere.
 	WriteConfigTo string
+	// podGroups are the feature gates under which it is read.
+	podGroups groups.Gates
 	// changes are what flags say of it.
 	changes []config.Change
 	// plugins are the plugins that profiles may name beside upstream's.

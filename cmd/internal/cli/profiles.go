@@ -36,9 +36,9 @@ func (o *Configuration) read() (*config.Config, error) {
 	return o.reader().Load(o.Config, o.changes...)
 }
 
-// reader knows the plugins that are compiled in.
+// reader knows the plugins that are compiled in, and the feature gates.
 func (o *Configuration) reader() config.Reader {
-	return config.ReaderFor(slices.Collect(maps.Keys(o.plugins)))
+	return config.ReaderFor(slices.Collect(maps.Keys(o.plugins))).With(o.podGroups)
 }
 
 // load reads the file for a run without Kubernetes. What of it is not done is logged once.
@@ -65,7 +65,7 @@ func (o *Configuration) tellOf(c *config.Config, idle []string) error {
 	} else if o.Config == "" {
 		return nil
 	}
-	tell(log, "The profiles have plugins in use that are not evaluated yet: pods are scheduled as if these were not there", "plugins",
+	tell(log, "The profiles have plugins in use whose feature gates are off: pods are scheduled as if these were not there", "plugins",
 		c.NotEvaluated())
 	tell(log, "Fields of the configuration have no effect", "fields", idle)
 	return nil
@@ -114,7 +114,7 @@ func configure(c *config.Config, plugins framework.Registry, into *coordinator.S
 	if err != nil {
 		return err
 	}
-	into.Profiles = profiles
+	into.Profiles, into.Groups = profiles, c.PodGroups()
 	if with := c.OutOfTree(); len(with) > 0 {
 		into.OutOfTree = &outoftree.Config{
 			Registry: plugins, Profiles: with, Environment: framework.Environment{Parallelism: c.Parallelism()},

@@ -151,7 +151,8 @@ func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, 
 	}
 	hosts := len(c.OutOfTree()) > 0
 	whole.All = whole.All || hosts
-	k.source, err = kube.NewSource(kube.SourceConfig{Client: k.clients.Reads, Metadata: k.clients.Metadata, Whole: whole})
+	k.source, err = kube.NewSource(kube.SourceConfig{Client: k.clients.Reads, Metadata: k.clients.Metadata, Whole: whole,
+		PodGroups: c.PodGroups().Workload})
 	if err == nil && hosts {
 		k.plugins, err = kube.NewPlugins(k.clients, k.source)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 )
 
 // NewSimulateCommand is `shardsched simulate`.
@@ -71,6 +72,7 @@ pods without a UID and a node are the change.`,
 		"is an error otherwise")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that name none")
 	o.Configuration.addFlags(fs)
+	o.podGroups = groups.All()
 	fs.BoolVar(&o.AskExtenders, "ask-extenders", false, "ask the configuration's extenders to filter, prioritize and preempt. None is "+
 		"ever asked to bind")
 	fs.StringVar(&o.Decisions, "decisions", "", "write every decision to `FILE`, one JSON line each; -: standard output")

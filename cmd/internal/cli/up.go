@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -53,6 +54,7 @@ another window. It logs plain lines; -v 1 logs more, in klog's form.`,
 	o.TLS.AddFlags(fs)
 	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API")
 	o.Configuration.addFlags(fs)
+	o.podGroups = groups.All()
 	addFileFlags(fs, &o.Files, &o.SkipInvalid, "objects to apply once the scheduler leads")
 	addDemoFlags(fs, &o.Demo, &o.Devices, &o.Seed, "submit")
 	fs.BoolVar(&o.ExitWhenIdle, "exit-when-idle", false, "end with the summary once every pod is bound or found to fit nowhere")

@@ -258,7 +258,7 @@ func (o *SimulateOptions) against() (x other, err error) {
 			return x, fmt.Errorf("--diff %s: %w", o.Diff, err)
 		}
 	case o.CompareConfig != "":
-		configuration := Configuration{Config: o.CompareConfig, plugins: o.Configuration.plugins}
+		configuration := Configuration{Config: o.CompareConfig, podGroups: o.Configuration.podGroups, plugins: o.Configuration.plugins}
 		x.config, err = configuration.load()
 	}
 	return x, err

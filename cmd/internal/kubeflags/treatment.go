@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
@@ -36,10 +37,9 @@ type Gate struct {
 }
 
 const (
-	noWorkloads = "pods are scheduled one by one: there are no pod groups"
-	alwaysOn    = "dynamic resources are evaluated with it: what is allocated without it would be another decision"
-	ofClientGo  = "client-go's own"
-	ofLogs      = "of logs"
+	alwaysOn   = "dynamic resources are evaluated with it: what is allocated without it would be another decision"
+	ofClientGo = "client-go's own"
+	ofLogs     = "of logs"
 )
 
 // Gates are those that kube-scheduler looks at. All others are other components': no effect.
@@ -69,10 +69,10 @@ func Gates() []Gate {
 		{"DRAResourceClaimGranularStatusAuthorization", Idle, "of the API server: the role system:kube-scheduler has what it asks for"},
 		{"DRAResourcePoolStatus", Idle, "of kube-controller-manager"},
 		{"DRASchedulerFilterTimeout", Idle, "a search for devices is bounded by its steps"},
-		{"DRAWorkloadResourceClaims", Refused, "not implemented: " + noWorkloads},
+		{"DRAWorkloadResourceClaims", Honoured, "claims are reserved for PodGroups"},
 		{"DynamicResourceAllocation", Idle, "always on"},
-		{"GangScheduling", Refused, noWorkloads},
-		{"GenericWorkload", Refused, noWorkloads},
+		{"GangScheduling", Honoured, "as many pods of a PodGroup start as it needs, or none"},
+		{"GenericWorkload", Honoured, "pods of a PodGroup are decided together"},
 		{"InOrderInformers", Honoured, ofClientGo},
 		{"InOrderInformersBatchProcess", Honoured, ofClientGo},
 		{"InPlacePodLevelResourcesVerticalScaling", Idle, "what the status says that a pod was given as a whole counts, and it says so " +
@@ -97,12 +97,12 @@ func Gates() []Gate {
 		{"SidecarContainers", Idle, "always on"},
 		{"StorageCapacityScoring", Refused, "VolumeBinding scores nothing"},
 		{"TaintTolerationComparisonOperators", Refused, "tolerations are compared with Equal and Exists alone"},
-		{"TopologyAwareWorkloadScheduling", Refused, noWorkloads},
+		{"TopologyAwareWorkloadScheduling", Honoured, "pods of a PodGroup are placed near each other"},
 		{"UnlockWhileProcessingFIFO", Honoured, ofClientGo},
 		{"VolumeAttributesClass", Idle, "always on"},
 		{"VolumeLimitScaling", Refused, "NodeVolumeLimits lets pods of CSI drivers onto nodes that have none of them"},
 		{"WatchListClient", Honoured, ofClientGo},
-		{"WorkloadAwarePreemption", Refused, noWorkloads},
+		{"WorkloadAwarePreemption", Honoured, "a PodGroup preempts as a whole, and may be preempted as one"},
 	}
 }
 
@@ -180,6 +180,19 @@ func (f *Flags) applyGates() error {
 		return utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{header: f.Enabled(header)})
 	}
 	return nil
+}
+
+// PodGroups are the feature gates of pod groups. Without Kubernetes those are on that are not turned off, with what needs them.
+func (f *Flags) PodGroups(standalone bool) groups.Gates {
+	on := func(gate featuregate.Feature) bool {
+		return f.gates.Enabled(gate) || standalone && !f.gates.ExplicitlySet(gate)
+	}
+	g := groups.Gates{Workload: on("GenericWorkload")}
+	g.Gang = g.Workload && on("GangScheduling")
+	g.Topology = g.Workload && on("TopologyAwareWorkloadScheduling")
+	g.Preemption = g.Gang && on("WorkloadAwarePreemption")
+	g.Claims = g.Workload && on("DRAWorkloadResourceClaims")
+	return g
 }
 
 // GatesChange is what the feature gates say of a configuration.

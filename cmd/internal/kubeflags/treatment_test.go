@@ -11,6 +11,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/groups"
 )
 
 // TestEveryGateIsTreated turns each gate that can be turned, alone: what is refused is refused with the
@@ -137,6 +138,34 @@ func TestNodeDeclaredFeaturesOff(t *testing.T) {
 			if runs != (gate == "true") {
 				t.Errorf("the gate %s: got the plugin %v", gate, runs)
 			}
+		}
+	}
+}
+
+// Gates of pod groups are off on Kubernetes until they are turned on, and on without it until they are turned off, with what needs them.
+func TestGatesOfPodGroups(t *testing.T) {
+	for _, x := range []struct {
+		line       string
+		standalone bool
+		want       groups.Gates
+	}{
+		{"", false, groups.Gates{}},
+		{"", true, groups.All()},
+		{"GenericWorkload=true,GangScheduling=true", false, groups.Gates{Workload: true, Gang: true}},
+		{"GenericWorkload=true,TopologyAwareWorkloadScheduling=true", false, groups.Gates{Workload: true, Topology: true}},
+		{"GenericWorkload=false", true, groups.Gates{}},
+		{"GangScheduling=false", true, groups.Gates{Workload: true, Topology: true, Claims: true}},
+	} {
+		var args []string
+		if x.line != "" {
+			args = append(args, "--feature-gates="+x.line)
+		}
+		f := parse(t, args...)
+		if err := f.registry.Set(); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.PodGroups(x.standalone); got != x.want {
+			t.Errorf("%q, standalone %v: got %+v, want %+v", x.line, x.standalone, got, x.want)
 		}
 	}
 }

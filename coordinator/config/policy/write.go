@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
@@ -42,7 +43,7 @@ func younger() []*rules.Rule {
 			named[plugin] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(rules.All()), func(r *rules.Rule) bool { return !r.InDefault() || named[r.Name] })
+	return slices.DeleteFunc(slices.Clone(rules.All()), func(r *rules.Rule) bool { return !r.InDefault(groups.Gates{}) || named[r.Name] })
 }
 
 // youngerNames are the names of younger: those that filter stand in the middle.

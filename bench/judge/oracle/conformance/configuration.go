@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -122,7 +123,7 @@ func rulesOf() []configv1.Plugin {
 	for _, r := range rules.All() {
 		p := configv1.Plugin{Name: r.Name}
 		switch {
-		case !r.InDefault():
+		case !r.InDefault(groups.Gates{}):
 		case r.Plugin != pb.Plugin_PLUGIN_UNSPECIFIED:
 			if r.Weight != 0 {
 				p.Weight = ptr.To(r.Weight)

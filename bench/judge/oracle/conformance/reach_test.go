@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
@@ -47,7 +48,7 @@ func TestRandomReachesEveryRule(t *testing.T) {
 		}
 	}
 	for _, rule := range rules.All() {
-		if !rule.InDefault() || rule.Name == rules.DynamicResources { // the latter has a test of its own
+		if !rule.InDefault(groups.Gates{}) || rule.Name == rules.DynamicResources { // the latter has a test of its own
 			continue
 		}
 		filters := func(reason string) bool { return strings.HasPrefix(reason, rule.Name+": ") }
