@@ -33,6 +33,11 @@ var byAdmission = map[string]string{
 	"patch resourceclaims/binding.resource.k8s.io":  "patch resourceclaims/status.resource.k8s.io",
 }
 
+// ofPodGroups are permissions that nobody asks for while the feature gate GenericWorkload is off, as it is here.
+var ofPodGroups = []string{
+	"list podgroups.scheduling.k8s.io", "watch podgroups.scheduling.k8s.io", "patch podgroups/status.scheduling.k8s.io",
+}
+
 // TestTheMinimalRolesAreWhatIsUsed drives a coordinator through all that it asks the API server for.
 func TestTheMinimalRolesAreWhatIsUsed(t *testing.T) {
 	r := &run{rig.New(t, testbed.Config{APIServerArgs: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"}})}
@@ -68,6 +73,12 @@ func TestTheMinimalRolesAreWhatIsUsed(t *testing.T) {
 	for permission := range byAdmission {
 		if !spare.Has(permission) {
 			t.Errorf("%s: want it granted, and in no request", permission)
+		}
+		spare.Delete(permission)
+	}
+	for _, permission := range ofPodGroups {
+		if !spare.Has(permission) {
+			t.Errorf("%s: want it granted, and in no request with the gate off", permission)
 		}
 		spare.Delete(permission)
 	}
