@@ -66,6 +66,7 @@ func Validate(obj Object) field.ErrorList {
 	case *schedulingv1alpha2.PodGroup:
 		c.podGroup(&obj.Spec, field.NewPath("spec"))
 		c.podGroupStatus(&obj.Status, field.NewPath("status"))
+		c.podGroupTemplates(obj)
 	case *schedulingv1.PriorityClass:
 		c.priorityClass(obj)
 	case *v1.LimitRange:

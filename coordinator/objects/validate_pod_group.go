@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"slices"
+
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -66,6 +68,23 @@ func (c *checker) podGroupClaims(p *field.Path, list []schedulingv1alpha2.PodGro
 		}
 		if claim.ResourceClaimTemplateName != nil {
 			c.subdomain(p.Child("resourceClaimTemplateName"), *claim.ResourceClaimTemplateName)
+		}
+	}
+}
+
+// podGroupTemplates checks that claims of a PodGroup need not be made: without Kubernetes nobody makes them. What a dump says was made is
+// there.
+//
+// Differs from upstream: there, kube-controller-manager makes them.
+func (c *checker) podGroupTemplates(g *schedulingv1alpha2.PodGroup) {
+	for i := range g.Spec.ResourceClaims {
+		x := &g.Spec.ResourceClaims[i]
+		made := slices.ContainsFunc(g.Status.ResourceClaimStatuses, func(s schedulingv1alpha2.PodGroupResourceClaimStatus) bool {
+			return s.Name == x.Name
+		})
+		if x.ResourceClaimTemplateName != nil && x.ResourceClaimName == nil && !made {
+			c.invalid(field.NewPath("spec", "resourceClaims").Index(i).Child("resourceClaimTemplateName"), short(*x.ResourceClaimTemplateName),
+				"claims of a PodGroup are not made from templates without Kubernetes: name a ResourceClaim by resourceClaimName")
 		}
 	}
 }
