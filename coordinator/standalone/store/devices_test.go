@@ -8,11 +8,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/standalone/store"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 func asksGPU() resourcev1.ResourceClaimSpec {
@@ -168,6 +170,45 @@ func TestASharedClaimIsFreeAfterItsLastPod(t *testing.T) {
 			end(t, r, "b")
 			r.wantUsers(t, "shared")
 		})
+	}
+}
+
+// A claim that is reserved for a PodGroup is free once that is deleted, and not before; a leader frees what one before it has left.
+func TestAClaimOfAPodGroupIsFreeAfterIt(t *testing.T) {
+	for how, end := range map[string]func(t *testing.T, r *rig, g *v1alpha2.PodGroup, c *resourcev1.ResourceClaim){
+		"deleted": func(t *testing.T, r *rig, g *v1alpha2.PodGroup, _ *resourcev1.ResourceClaim) { drop(t, r, g) },
+		"found": func(t *testing.T, r *rig, _ *v1alpha2.PodGroup, c *resourcev1.ResourceClaim) {
+			tend(t, r, &objects.Snapshot{Cluster: []objects.Object{c}})
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			r := newRig(t)
+			g := build.PodGroup("g").Obj()
+			g.Spec.ResourceClaims = []v1alpha2.PodGroupResourceClaim{{Name: "gpu", ResourceClaimName: new("shared")}}
+			r.apply(t, deviceClaim("shared"), g)
+			g = stored[*v1alpha2.PodGroup](t, r, "g")
+			r.allocate(t, "shared")
+			c := stored[*resourcev1.ResourceClaim](t, r, "shared")
+			c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{
+				APIGroup: v1alpha2.GroupName, Resource: "podgroups", Name: "g", UID: g.UID,
+			}}
+			if _, err := r.Update(t.Context(), r.fence, []objects.Object{c}); err != nil {
+				t.Fatal(err)
+			}
+			tend(t, r, &objects.Snapshot{Cluster: []objects.Object{g, c}})
+			if c = stored[*resourcev1.ResourceClaim](t, r, "shared"); c.Status.Allocation == nil || len(c.Status.ReservedFor) != 1 {
+				t.Fatalf("while the PodGroup is there: %v", c.Status)
+			}
+			end(t, r, g, c)
+			r.wantUsers(t, "shared")
+		})
+	}
+}
+
+func tend(t *testing.T, r *rig, all *objects.Snapshot) {
+	t.Helper()
+	if err := r.Tend(t.Context(), r.fence, all); err != nil {
+		t.Fatal(err)
 	}
 }
 
