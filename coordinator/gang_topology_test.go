@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/rules"
@@ -79,9 +80,10 @@ func topologyConfig(shards int, preempts bool) SchedulerConfig {
 }
 
 // load loads the scene, and decides all.
-func (r *racked) decide(t rapid.TB, cfg SchedulerConfig) *trial {
+func (r *racked) decide(t rapid.TB, cfg SchedulerConfig, workers ...fanout.Member) *trial {
 	t.Helper()
 	x := newTrial(t, cfg, 0)
+	x.SetMembers(workers)
 	for i, p := range r.pods {
 		p.ResourceVersion = fmt.Sprint(i + 1)
 	}
@@ -244,22 +246,32 @@ func TestWhatMembersOfAConstrainedGangAreTold(t *testing.T) {
 	}
 }
 
-// Any number of shards gives the same outcome, and a gang that does not fit leaves no trace.
+// Any number of shards, and workers, give the same outcome.
 func TestTopologyDoesNotDependOnShards(t *testing.T) {
+	answered := uint64(0)
 	rapid.Check(t, func(t *rapid.T) {
 		r, _ := drawRacked(t)
 		var first string
-		for i, shards := range []int{1, 2, 5} {
-			x := r.decide(t, topologyConfig(shards, false))
+		for i, shards := range []int{1, 2, 5, 4} {
+			cfg := topologyConfig(shards, false)
+			var workers []fanout.Member
+			if i == 3 {
+				_, workers, cfg.Fanout.Dial = newLiars(1, 0, 0) // honest ones
+			}
+			x := r.decide(t, cfg, workers...)
 			got := x.where(r) + fmt.Sprintf("\n%+v", x.decided(t))
 			if i == 0 {
 				first = got
 			} else if got != first {
 				t.Fatalf("%d shards: got\n%s\nwant\n%s", shards, got, first)
 			}
+			answered += x.fanout.Stats().Snapshots
 			x.fanout.Close()
 		}
 	})
+	if answered == 0 {
+		t.Error("no worker was sent a shard")
+	}
 }
 
 // drawRacked draws racks, a gang with a topology, and members, which are alike or not.
