@@ -3,6 +3,7 @@ package groups
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -24,7 +25,10 @@ type Group struct {
 	nodes   map[string]int // of scheduled members: how many each has
 	placed  int            // scheduled members
 	verdict *Verdict
-	givenUp string // why; "": it is not
+	givenUp string  // why; "": it is not
+	all     *Groups // nil: it is not counted
+	counted bool    // share is in the tally
+	share   share
 }
 
 // Member is a pod of a pod group.
@@ -56,6 +60,9 @@ func (x *Group) Members() []Member {
 	})
 }
 
+// EachMember are all members, in no order.
+func (x *Group) EachMember() iter.Seq[Member] { return maps.Values(x.members) }
+
 // Existing counts members.
 func (x *Group) Existing() int { return len(x.members) }
 
@@ -77,10 +84,16 @@ func (x *Group) Need() int {
 }
 
 // GiveUp has members held back, until Resume, a new member, or a change of the PodGroup. Gate tells why.
-func (x *Group) GiveUp(why string) { x.givenUp = why }
+func (x *Group) GiveUp(why string) {
+	x.givenUp = why
+	x.all.count(x)
+}
 
 // Resume ends what GiveUp has begun.
-func (x *Group) Resume() { x.givenUp = "" }
+func (x *Group) Resume() {
+	x.givenUp = ""
+	x.all.count(x)
+}
 
 // GivenUp tells whether members are held back since GiveUp.
 func (x *Group) GivenUp() bool { return x.givenUp != "" }
@@ -106,7 +119,10 @@ func (x *Group) Gate() string {
 func (x *Group) Verdict() *Verdict { return x.verdict }
 
 // SetVerdict keeps what came of an attempt.
-func (x *Group) SetVerdict(v *Verdict) { x.verdict = v }
+func (x *Group) SetVerdict(v *Verdict) {
+	x.verdict = v
+	x.all.count(x)
+}
 
 func (x *Group) put(uid types.UID, m Member) {
 	x.remove(uid)

@@ -13,6 +13,7 @@ import (
 type Groups struct {
 	gates  Gates
 	byName map[types.NamespacedName]*Group
+	tally  Tally
 }
 
 // New makes a Groups without any; nil where the gate Workload is off.
@@ -41,6 +42,7 @@ func (g *Groups) Set(obj *v1alpha2.PodGroup) {
 		x.Resume()
 	}
 	x.spec, x.err = SpecOf(obj)
+	g.count(x)
 }
 
 // Remove takes in that a PodGroup is deleted.
@@ -72,6 +74,7 @@ func (g *Groups) PodSet(p *v1.Pod, ours bool) {
 		now.Node, now.Assumed = was.Node, true
 	}
 	x.put(p.UID, now)
+	g.count(x)
 }
 
 // PodGone takes in that a pod is deleted or has ended.
@@ -87,6 +90,7 @@ func (g *Groups) Assumed(p *v1.Pod, node string) {
 	if x := g.Of(p); x != nil {
 		if m, ok := x.members[p.UID]; ok && m.Node == "" {
 			x.put(p.UID, Member{Pod: m.Pod, Node: node, Assumed: true})
+			g.count(x)
 		}
 	}
 }
@@ -96,6 +100,7 @@ func (g *Groups) Forgotten(p *v1.Pod) {
 	if x := g.Of(p); x != nil {
 		if m := x.members[p.UID]; m.Assumed {
 			x.put(p.UID, Member{Pod: m.Pod})
+			g.count(x)
 		}
 	}
 }
@@ -139,15 +144,18 @@ func (g *Groups) All() iter.Seq[*Group] {
 func (g *Groups) made(name types.NamespacedName) *Group {
 	x := g.byName[name]
 	if x == nil {
-		x = &Group{name: name, gates: g.gates, members: map[types.UID]Member{}, nodes: map[string]int{}}
+		x = &Group{name: name, all: g, gates: g.gates, members: map[types.UID]Member{}, nodes: map[string]int{}}
 		g.byName[name] = x
 	}
 	return x
 }
 
-// drop forgets a pod group of which nothing is left.
+// drop forgets a pod group of which nothing is left; of another it counts what is left.
 func (g *Groups) drop(x *Group) {
 	if x.spec == nil && len(x.members) == 0 {
 		delete(g.byName, x.name)
+		g.uncount(x)
+		return
 	}
+	g.count(x)
 }

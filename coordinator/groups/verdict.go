@@ -64,11 +64,14 @@ const (
 	HeldBack
 	// Fits: it has a node.
 	Fits
+
+	// MemberStates is how many states of members there are.
+	MemberStates = int(Fits) + 1
 )
 
 // String is a word for people.
 func (m MemberState) String() string {
-	return [...]string{"not tried", "does not fit", "held back by mates", "fits"}[m]
+	return [MemberStates]string{"not tried", "does not fit", "held back by mates", "fits"}[m]
 }
 
 const (
@@ -117,6 +120,8 @@ func (v *Verdict) Follow(before *Verdict, now time.Time) (changed bool) {
 //
 //	pod group is unschedulable: 8 of 16 needed fit (14 exist); best domain rack=r7 fits 8; 512 nodes: 300 Insufficient nvidia.com/gpu,
 //	212 node(s) didn't match Pod's node affinity/selector; waits for room for 8 more in rack=r7; since 2026-11-28T13:05:09Z
+//
+// Differs from upstream: there it is the sentence alone.
 func (v *Verdict) Line() string {
 	parts := []string{oneLine(cmp.Or(v.Base, v.State.base()), maxBase) + ": " + v.numbers()}
 	if v.Domain != "" && v.State != Scheduled {
@@ -238,4 +243,57 @@ func oneLine(s string, n int) string {
 		end--
 	}
 	return s[:end] + more
+}
+
+// Standing is what is to be said of the pod group now: the verdict of the last attempt with the numbers of now; or why there is no attempt.
+func (x *Group) Standing() *Verdict {
+	state, last := x.state(), x.verdict
+	if last != nil && last.State == state && state != Gated && state != Waiting {
+		now := *last
+		now.Exist, now.Scheduled, now.Fit = x.Existing(), x.placed, max(last.Fit, x.placed)
+		return &now
+	}
+	v := &Verdict{State: state, Exist: x.Existing(), Scheduled: x.placed, Fit: x.placed, Need: x.minCount()}
+	switch {
+	case last != nil && last.State == state:
+		v.Since = last.Since
+	case x.spec != nil:
+		v.Since = x.spec.Object.CreationTimestamp.Time
+	}
+	switch {
+	case state == Failed && x.err != nil:
+		v.Base = x.err.Error()
+	case state == GivenUp:
+		v.Base = x.givenUp
+	case state == Gated:
+		if v.Base = x.Gate(); x.spec == nil {
+			v.Waits = "PodGroup " + x.name.String()
+		}
+	}
+	return v
+}
+
+// state is where the pod group is now.
+func (x *Group) state() State {
+	switch {
+	case x.placed > 0 && x.placed >= x.minCount():
+		return Scheduled
+	case x.err != nil:
+		return Failed
+	case x.givenUp != "":
+		return GivenUp
+	case x.Gate() != "":
+		return Gated
+	case x.verdict != nil && x.verdict.State != Gated && x.verdict.State != Scheduled && x.verdict.State != GivenUp:
+		return x.verdict.State
+	}
+	return Waiting
+}
+
+// minCount is how many members of a gang are needed; 0: it is none.
+func (x *Group) minCount() int {
+	if x.gang() {
+		return x.spec.MinCount
+	}
+	return 0
 }

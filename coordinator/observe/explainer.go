@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -50,6 +51,7 @@ type Explainer struct {
 	Outside  *quarantine.Objects
 	Answers  *answers.Engine
 	Profiles map[string]*compile.Profile
+	Groups   *groups.Groups // nil: there are no pod groups
 	History  *History
 	Budgets  Budgets
 	Bugs     *Bugs
@@ -140,6 +142,9 @@ func (x *Explainer) Step(e *Explanation) (last bool) {
 	x.tellArrival(out, pod)
 	x.noteRemade(out, pod)
 	x.tellBudgets(out, pod)
+	if g := x.Groups.Of(pod); g != nil {
+		out.PodGroup = podGroupStatus(g, g.Standing())
+	}
 	prof := x.Profiles[pod.Spec.SchedulerName]
 	if prof == nil {
 		Note(out, notOurs(pod, x.Profiles))

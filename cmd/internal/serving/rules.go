@@ -19,6 +19,7 @@ func Callers(call string) Role {
 		pb.SchedulerService_ListTraces_FullMethodName, pb.SchedulerService_ListDecisions_FullMethodName,
 		pb.SchedulerService_ListPlugins_FullMethodName, pb.SchedulerService_GetConfiguration_FullMethodName,
 		pb.SchedulerService_GetNodeMap_FullMethodName,
+		pb.SchedulerService_ListPodGroups_FullMethodName, pb.SchedulerService_ExplainPodGroup_FullMethodName,
 		pb.SchedulerService_ListMapNodes_FullMethodName, pb.SchedulerService_GetFragmentation_FullMethodName,
 		pb.SchedulerService_ExplainNode_FullMethodName,
 		pb.SchedulerService_Explain_FullMethodName, pb.SchedulerService_GetSummary_FullMethodName,

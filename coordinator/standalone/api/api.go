@@ -25,6 +25,8 @@ type Scheduler interface {
 	Shards(ctx context.Context) ([]*pb.ShardStatus, error)
 	Devices(ctx context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error)
 	Pending(ctx context.Context, req *pb.ListPendingRequest) (*pb.ListPendingResponse, error)
+	PodGroups(ctx context.Context, req *pb.ListPodGroupsRequest) (*pb.ListPodGroupsResponse, error)
+	PodGroup(ctx context.Context, req *pb.ExplainPodGroupRequest) (*pb.ExplainPodGroupResponse, error)
 	Decisions(ctx context.Context, req *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error)
 	NodeMap(ctx context.Context, req *pb.GetNodeMapRequest) (*pb.GetNodeMapResponse, error)
 	MapNodes(ctx context.Context, req *pb.ListMapNodesRequest) (*pb.ListMapNodesResponse, error)
@@ -249,6 +251,26 @@ func (s *Server) ListPending(ctx context.Context, req *pb.ListPendingRequest) (*
 		return nil, err
 	}
 	resp, err := t.sched.Pending(ctx, req)
+	return resp, schedulerStatus(err)
+}
+
+// ListPodGroups pages through the pod groups, with why each of them waits.
+func (s *Server) ListPodGroups(ctx context.Context, req *pb.ListPodGroupsRequest) (*pb.ListPodGroupsResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.PodGroups(ctx, req)
+	return resp, schedulerStatus(err)
+}
+
+// ExplainPodGroup tells why a pod group waits, and what became of each of its members.
+func (s *Server) ExplainPodGroup(ctx context.Context, req *pb.ExplainPodGroupRequest) (*pb.ExplainPodGroupResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.PodGroup(ctx, req)
 	return resp, schedulerStatus(err)
 }
 

@@ -86,6 +86,14 @@ func (s *scheduler) Pending(_ context.Context, req *pb.ListPendingRequest) (*pb.
 	return &pb.ListPendingResponse{Groups: []*pb.PendingGroup{{Namespace: req.GetNamespace()}}}, s.err
 }
 
+func (s *scheduler) PodGroups(_ context.Context, req *pb.ListPodGroupsRequest) (*pb.ListPodGroupsResponse, error) {
+	return &pb.ListPodGroupsResponse{PodGroups: []*pb.PodGroupStatus{{Namespace: req.GetNamespace()}}}, s.err
+}
+
+func (s *scheduler) PodGroup(_ context.Context, req *pb.ExplainPodGroupRequest) (*pb.ExplainPodGroupResponse, error) {
+	return &pb.ExplainPodGroupResponse{Status: &pb.PodGroupStatus{Name: req.GetName()}}, s.err
+}
+
 func (s *scheduler) Decisions(_ context.Context, req *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error) {
 	return &pb.ListDecisionsResponse{Newest: req.GetAfter()}, s.err
 }
@@ -225,6 +233,8 @@ func (r *rig) calls(t *testing.T) map[string]error {
 	_, errs["GetConfiguration"] = r.GetConfiguration(ctx, &pb.GetConfigurationRequest{})
 	_, errs["ListTraces"] = r.ListTraces(ctx, &pb.ListTracesRequest{})
 	_, errs["ListPending"] = r.ListPending(ctx, &pb.ListPendingRequest{})
+	_, errs["ListPodGroups"] = r.ListPodGroups(ctx, &pb.ListPodGroupsRequest{})
+	_, errs["ExplainPodGroup"] = r.ExplainPodGroup(ctx, &pb.ExplainPodGroupRequest{Namespace: "default", Name: "g"})
 	_, errs["ListDecisions"] = r.ListDecisions(ctx, &pb.ListDecisionsRequest{})
 	_, errs["ListDevices"] = r.ListDevices(ctx, &pb.ListDevicesRequest{NodeNames: []string{"n1"}})
 	_, errs["GetNodeMap"] = r.GetNodeMap(ctx, &pb.GetNodeMapRequest{Resource: "memory"})

@@ -4,8 +4,8 @@
 //
 //	client ──gRPC──> Server ──> store ──> etcd        Apply, Delete, ListObjects, Watch
 //	                   └──────> Scheduler             Explain, ExplainNode, GetSummary, ListWorkers, ListShards, ListDevices,
-//	                                                  ListPending, ListDecisions, GetNodeMap, ListMapNodes, GetFragmentation,
-//	                                                  ListPlugins, GetConfiguration
+//	                                                  ListPending, ListPodGroups, ExplainPodGroup, ListDecisions, GetNodeMap, ListMapNodes,
+//	                                                  GetFragmentation, ListPlugins, GetConfiguration
 //
 // A Server leads or follows, as its owner says:
 //

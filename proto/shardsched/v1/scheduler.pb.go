@@ -2135,8 +2135,10 @@ type ExplainResponse struct {
 	WorkloadMembers []*WorkloadPod `protobuf:"bytes,27,rep,name=workload_members,json=workloadMembers,proto3" json:"workload_members,omitempty"`
 	// How many more of them did not fit.
 	WorkloadMembersLeftOut uint32 `protobuf:"varint,28,opt,name=workload_members_left_out,json=workloadMembersLeftOut,proto3" json:"workload_members_left_out,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// The pod group that the pod is a member of, as far as numbers and a line tell; absent: none.
+	PodGroup      *PodGroupStatus `protobuf:"bytes,29,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainResponse) Reset() {
@@ -2363,6 +2365,13 @@ func (x *ExplainResponse) GetWorkloadMembersLeftOut() uint32 {
 		return x.WorkloadMembersLeftOut
 	}
 	return 0
+}
+
+func (x *ExplainResponse) GetPodGroup() *PodGroupStatus {
+	if x != nil {
+		return x.PodGroup
+	}
+	return nil
 }
 
 // SpreadConstraint is a topology spread constraint with what it counts now, without the pod itself.
@@ -3412,6 +3421,715 @@ func (x *ListPendingResponse) GetGates() []*GateCount {
 	return nil
 }
 
+// ListPodGroupsRequest asks for one page.
+type ListPodGroupsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// PodGroups with these labels, as kubectl's --selector; empty: all.
+	LabelSelector string `protobuf:"bytes,2,opt,name=label_selector,json=labelSelector,proto3" json:"label_selector,omitempty"`
+	// One of PodGroupStatus.state; empty: all.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// Pod groups a page at the most; 0: 500.
+	Limit uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// ListPodGroupsResponse.continue_token of the page before.
+	ContinueToken string `protobuf:"bytes,5,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPodGroupsRequest) Reset() {
+	*x = ListPodGroupsRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPodGroupsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPodGroupsRequest) ProtoMessage() {}
+
+func (x *ListPodGroupsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPodGroupsRequest.ProtoReflect.Descriptor instead.
+func (*ListPodGroupsRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ListPodGroupsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListPodGroupsRequest) GetLabelSelector() string {
+	if x != nil {
+		return x.LabelSelector
+	}
+	return ""
+}
+
+func (x *ListPodGroupsRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ListPodGroupsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListPodGroupsRequest) GetContinueToken() string {
+	if x != nil {
+		return x.ContinueToken
+	}
+	return ""
+}
+
+// PodGroupStatus is a pod group as the leader sees it.
+type PodGroupStatus struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Gang or Basic; empty: pods name the PodGroup, and there is none.
+	Policy string `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Of a gang.
+	MinCount int32 `protobuf:"varint,4,opt,name=min_count,json=minCount,proto3" json:"min_count,omitempty"`
+	// When the PodGroup was created; absent: there is none.
+	Created *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created,proto3" json:"created,omitempty"`
+	// waiting (not tried yet), gated, unschedulable, preempting, failed, given_up or scheduled
+	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	// The verdict in one line.
+	Verdict string `protobuf:"bytes,7,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// How many members exist, have nodes, and fit, those with nodes included.
+	Exist     uint32 `protobuf:"varint,8,opt,name=exist,proto3" json:"exist,omitempty"`
+	Scheduled uint32 `protobuf:"varint,9,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
+	Fit       uint32 `protobuf:"varint,10,opt,name=fit,proto3" json:"fit,omitempty"`
+	// The domain that takes the most members, such as "rack=r7", and how many; empty: domains play no part.
+	Domain     string `protobuf:"bytes,11,opt,name=domain,proto3" json:"domain,omitempty"`
+	DomainFits uint32 `protobuf:"varint,12,opt,name=domain_fits,json=domainFits,proto3" json:"domain_fits,omitempty"`
+	// How many nodes were looked at, and how many each reason excludes: that of most nodes first.
+	Nodes   uint32         `protobuf:"varint,13,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Reasons []*ReasonCount `protobuf:"bytes,14,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// Since when the verdict stands; absent: there is none yet.
+	Since *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=since,proto3" json:"since,omitempty"`
+	// The PodGroup's own, by which it preempts; its place in the queue goes by that of its pods.
+	Priority      int32 `protobuf:"varint,16,opt,name=priority,proto3" json:"priority,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodGroupStatus) Reset() {
+	*x = PodGroupStatus{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodGroupStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodGroupStatus) ProtoMessage() {}
+
+func (x *PodGroupStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodGroupStatus.ProtoReflect.Descriptor instead.
+func (*PodGroupStatus) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *PodGroupStatus) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PodGroupStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PodGroupStatus) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *PodGroupStatus) GetMinCount() int32 {
+	if x != nil {
+		return x.MinCount
+	}
+	return 0
+}
+
+func (x *PodGroupStatus) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *PodGroupStatus) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *PodGroupStatus) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *PodGroupStatus) GetExist() uint32 {
+	if x != nil {
+		return x.Exist
+	}
+	return 0
+}
+
+func (x *PodGroupStatus) GetScheduled() uint32 {
+	if x != nil {
+		return x.Scheduled
+	}
+	return 0
+}
+
+func (x *PodGroupStatus) GetFit() uint32 {
+	if x != nil {
+		return x.Fit
+	}
+	return 0
+}
+
+func (x *PodGroupStatus) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *PodGroupStatus) GetDomainFits() uint32 {
+	if x != nil {
+		return x.DomainFits
+	}
+	return 0
+}
+
+func (x *PodGroupStatus) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *PodGroupStatus) GetReasons() []*ReasonCount {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *PodGroupStatus) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *PodGroupStatus) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+// PodGroupStateCount is how many pod groups are in a state.
+type PodGroupStateCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As PodGroupStatus.state.
+	State         string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	PodGroups     uint64 `protobuf:"varint,2,opt,name=pod_groups,json=podGroups,proto3" json:"pod_groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodGroupStateCount) Reset() {
+	*x = PodGroupStateCount{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodGroupStateCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodGroupStateCount) ProtoMessage() {}
+
+func (x *PodGroupStateCount) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodGroupStateCount.ProtoReflect.Descriptor instead.
+func (*PodGroupStateCount) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *PodGroupStateCount) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *PodGroupStateCount) GetPodGroups() uint64 {
+	if x != nil {
+		return x.PodGroups
+	}
+	return 0
+}
+
+// ListPodGroupsResponse is one page, sorted by namespace and name. Each page is of its own moment.
+type ListPodGroupsResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	PodGroups []*PodGroupStatus      `protobuf:"bytes,1,rep,name=pod_groups,json=podGroups,proto3" json:"pod_groups,omitempty"`
+	// Empty on the last page.
+	ContinueToken string `protobuf:"bytes,2,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
+	// All pod groups that were asked for, by state, on whatever page.
+	States []*PodGroupStateCount `protobuf:"bytes,3,rep,name=states,proto3" json:"states,omitempty"`
+	// Why there is none, such as that the feature gate is off; empty: nothing is to be told.
+	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPodGroupsResponse) Reset() {
+	*x = ListPodGroupsResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPodGroupsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPodGroupsResponse) ProtoMessage() {}
+
+func (x *ListPodGroupsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPodGroupsResponse.ProtoReflect.Descriptor instead.
+func (*ListPodGroupsResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ListPodGroupsResponse) GetPodGroups() []*PodGroupStatus {
+	if x != nil {
+		return x.PodGroups
+	}
+	return nil
+}
+
+func (x *ListPodGroupsResponse) GetContinueToken() string {
+	if x != nil {
+		return x.ContinueToken
+	}
+	return ""
+}
+
+func (x *ListPodGroupsResponse) GetStates() []*PodGroupStateCount {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ListPodGroupsResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// ExplainPodGroupRequest names a pod group.
+type ExplainPodGroupRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Members a page at the most; 0: 500.
+	Limit uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// ExplainPodGroupResponse.continue_token of the page before.
+	ContinueToken string `protobuf:"bytes,4,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainPodGroupRequest) Reset() {
+	*x = ExplainPodGroupRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainPodGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainPodGroupRequest) ProtoMessage() {}
+
+func (x *ExplainPodGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainPodGroupRequest.ProtoReflect.Descriptor instead.
+func (*ExplainPodGroupRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ExplainPodGroupRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ExplainPodGroupRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExplainPodGroupRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ExplainPodGroupRequest) GetContinueToken() string {
+	if x != nil {
+		return x.ContinueToken
+	}
+	return ""
+}
+
+// PodGroupMember is a member of a pod group.
+type PodGroupMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the pod; it is in the pod group's namespace.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Empty: it has none.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// Of the last attempt: does not fit, held back by mates, not tried or fits.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// Where it is in the queue; empty: it has a node, or is none of this scheduler's.
+	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	// What the last attempt said of it; empty: nothing.
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// The node that it is nominated to; empty: none.
+	Nominated string                 `protobuf:"bytes,6,opt,name=nominated,proto3" json:"nominated,omitempty"`
+	Created   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created,proto3" json:"created,omitempty"`
+	Attempts  uint32                 `protobuf:"varint,8,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// The value of the PodGroup's topology key on its node; empty: it has none.
+	Domain        string `protobuf:"bytes,9,opt,name=domain,proto3" json:"domain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodGroupMember) Reset() {
+	*x = PodGroupMember{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodGroupMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodGroupMember) ProtoMessage() {}
+
+func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodGroupMember.ProtoReflect.Descriptor instead.
+func (*PodGroupMember) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *PodGroupMember) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PodGroupMember) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *PodGroupMember) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *PodGroupMember) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *PodGroupMember) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *PodGroupMember) GetNominated() string {
+	if x != nil {
+		return x.Nominated
+	}
+	return ""
+}
+
+func (x *PodGroupMember) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *PodGroupMember) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *PodGroupMember) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+// ExplainPodGroupResponse tells about one pod group.
+type ExplainPodGroupResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Status *PodGroupStatus        `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// Those first that do not fit, then those not tried, held back, and those that fit; of each by name.
+	Members []*PodGroupMember `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	// Empty on the last page.
+	ContinueToken string `protobuf:"bytes,3,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
+	// How many members of all do not fit, are not tried, are held back by mates, and fit.
+	DoNotFit uint32 `protobuf:"varint,4,opt,name=do_not_fit,json=doNotFit,proto3" json:"do_not_fit,omitempty"`
+	NotTried uint32 `protobuf:"varint,5,opt,name=not_tried,json=notTried,proto3" json:"not_tried,omitempty"`
+	HeldBack uint32 `protobuf:"varint,6,opt,name=held_back,json=heldBack,proto3" json:"held_back,omitempty"`
+	Fit      uint32 `protobuf:"varint,7,opt,name=fit,proto3" json:"fit,omitempty"`
+	// The label by which its members have to be in one domain; empty: none. And the labels by which they are wanted close, the nearest first.
+	TopologyKey       string   `protobuf:"bytes,8,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	PreferredTopology []string `protobuf:"bytes,9,rep,name=preferred_topology,json=preferredTopology,proto3" json:"preferred_topology,omitempty"`
+	// Every so many consecutive members have to be in one domain of this label; 0: slices play no part.
+	SliceSize     uint32 `protobuf:"varint,10,opt,name=slice_size,json=sliceSize,proto3" json:"slice_size,omitempty"`
+	SliceTopology string `protobuf:"bytes,11,opt,name=slice_topology,json=sliceTopology,proto3" json:"slice_topology,omitempty"`
+	// Who holds what for whom, and other remarks.
+	Notes         []string `protobuf:"bytes,12,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainPodGroupResponse) Reset() {
+	*x = ExplainPodGroupResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainPodGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainPodGroupResponse) ProtoMessage() {}
+
+func (x *ExplainPodGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainPodGroupResponse.ProtoReflect.Descriptor instead.
+func (*ExplainPodGroupResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ExplainPodGroupResponse) GetStatus() *PodGroupStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *ExplainPodGroupResponse) GetMembers() []*PodGroupMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *ExplainPodGroupResponse) GetContinueToken() string {
+	if x != nil {
+		return x.ContinueToken
+	}
+	return ""
+}
+
+func (x *ExplainPodGroupResponse) GetDoNotFit() uint32 {
+	if x != nil {
+		return x.DoNotFit
+	}
+	return 0
+}
+
+func (x *ExplainPodGroupResponse) GetNotTried() uint32 {
+	if x != nil {
+		return x.NotTried
+	}
+	return 0
+}
+
+func (x *ExplainPodGroupResponse) GetHeldBack() uint32 {
+	if x != nil {
+		return x.HeldBack
+	}
+	return 0
+}
+
+func (x *ExplainPodGroupResponse) GetFit() uint32 {
+	if x != nil {
+		return x.Fit
+	}
+	return 0
+}
+
+func (x *ExplainPodGroupResponse) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *ExplainPodGroupResponse) GetPreferredTopology() []string {
+	if x != nil {
+		return x.PreferredTopology
+	}
+	return nil
+}
+
+func (x *ExplainPodGroupResponse) GetSliceSize() uint32 {
+	if x != nil {
+		return x.SliceSize
+	}
+	return 0
+}
+
+func (x *ExplainPodGroupResponse) GetSliceTopology() string {
+	if x != nil {
+		return x.SliceTopology
+	}
+	return ""
+}
+
+func (x *ExplainPodGroupResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
 // ExplainNodeRequest names a node.
 type ExplainNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3422,7 +4140,7 @@ type ExplainNodeRequest struct {
 
 func (x *ExplainNodeRequest) Reset() {
 	*x = ExplainNodeRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +4152,7 @@ func (x *ExplainNodeRequest) String() string {
 func (*ExplainNodeRequest) ProtoMessage() {}
 
 func (x *ExplainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +4165,7 @@ func (x *ExplainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainNodeRequest.ProtoReflect.Descriptor instead.
 func (*ExplainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExplainNodeRequest) GetName() string {
@@ -3470,7 +4188,7 @@ type NodeAmount struct {
 
 func (x *NodeAmount) Reset() {
 	*x = NodeAmount{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +4200,7 @@ func (x *NodeAmount) String() string {
 func (*NodeAmount) ProtoMessage() {}
 
 func (x *NodeAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +4213,7 @@ func (x *NodeAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAmount.ProtoReflect.Descriptor instead.
 func (*NodeAmount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NodeAmount) GetResource() string {
@@ -3546,7 +4264,7 @@ type ExplainNodeResponse struct {
 
 func (x *ExplainNodeResponse) Reset() {
 	*x = ExplainNodeResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3558,7 +4276,7 @@ func (x *ExplainNodeResponse) String() string {
 func (*ExplainNodeResponse) ProtoMessage() {}
 
 func (x *ExplainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3571,7 +4289,7 @@ func (x *ExplainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainNodeResponse.ProtoReflect.Descriptor instead.
 func (*ExplainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ExplainNodeResponse) GetNode() string {
@@ -3662,7 +4380,7 @@ type NodePod struct {
 
 func (x *NodePod) Reset() {
 	*x = NodePod{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +4392,7 @@ func (x *NodePod) String() string {
 func (*NodePod) ProtoMessage() {}
 
 func (x *NodePod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +4405,7 @@ func (x *NodePod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodePod.ProtoReflect.Descriptor instead.
 func (*NodePod) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodePod) GetNamespace() string {
@@ -3743,7 +4461,7 @@ type ResourceQuantity struct {
 
 func (x *ResourceQuantity) Reset() {
 	*x = ResourceQuantity{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3755,7 +4473,7 @@ func (x *ResourceQuantity) String() string {
 func (*ResourceQuantity) ProtoMessage() {}
 
 func (x *ResourceQuantity) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3768,7 +4486,7 @@ func (x *ResourceQuantity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceQuantity.ProtoReflect.Descriptor instead.
 func (*ResourceQuantity) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ResourceQuantity) GetResource() string {
@@ -3806,7 +4524,7 @@ type GetNodeMapRequest struct {
 
 func (x *GetNodeMapRequest) Reset() {
 	*x = GetNodeMapRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3818,7 +4536,7 @@ func (x *GetNodeMapRequest) String() string {
 func (*GetNodeMapRequest) ProtoMessage() {}
 
 func (x *GetNodeMapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3831,7 +4549,7 @@ func (x *GetNodeMapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeMapRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeMapRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetNodeMapRequest) GetGroupLabels() []string {
@@ -3895,7 +4613,7 @@ type NodeGroup struct {
 
 func (x *NodeGroup) Reset() {
 	*x = NodeGroup{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3907,7 +4625,7 @@ func (x *NodeGroup) String() string {
 func (*NodeGroup) ProtoMessage() {}
 
 func (x *NodeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3920,7 +4638,7 @@ func (x *NodeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroup.ProtoReflect.Descriptor instead.
 func (*NodeGroup) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeGroup) GetValues() []string {
@@ -3949,7 +4667,7 @@ type NodeClass struct {
 
 func (x *NodeClass) Reset() {
 	*x = NodeClass{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3961,7 +4679,7 @@ func (x *NodeClass) String() string {
 func (*NodeClass) ProtoMessage() {}
 
 func (x *NodeClass) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3974,7 +4692,7 @@ func (x *NodeClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeClass.ProtoReflect.Descriptor instead.
 func (*NodeClass) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NodeClass) GetText() string {
@@ -4006,7 +4724,7 @@ type NodeScale struct {
 
 func (x *NodeScale) Reset() {
 	*x = NodeScale{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4018,7 +4736,7 @@ func (x *NodeScale) String() string {
 func (*NodeScale) ProtoMessage() {}
 
 func (x *NodeScale) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4031,7 +4749,7 @@ func (x *NodeScale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeScale.ProtoReflect.Descriptor instead.
 func (*NodeScale) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *NodeScale) GetLow() int64 {
@@ -4087,7 +4805,7 @@ type GetNodeMapResponse struct {
 
 func (x *GetNodeMapResponse) Reset() {
 	*x = GetNodeMapResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +4817,7 @@ func (x *GetNodeMapResponse) String() string {
 func (*GetNodeMapResponse) ProtoMessage() {}
 
 func (x *GetNodeMapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[50]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +4830,7 @@ func (x *GetNodeMapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeMapResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeMapResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{50}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetNodeMapResponse) GetFingerprint() uint64 {
@@ -4192,7 +4910,7 @@ type ListMapNodesRequest struct {
 
 func (x *ListMapNodesRequest) Reset() {
 	*x = ListMapNodesRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4204,7 +4922,7 @@ func (x *ListMapNodesRequest) String() string {
 func (*ListMapNodesRequest) ProtoMessage() {}
 
 func (x *ListMapNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[51]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4217,7 +4935,7 @@ func (x *ListMapNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMapNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListMapNodesRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{51}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListMapNodesRequest) GetFingerprint() uint64 {
@@ -4251,7 +4969,7 @@ type ListMapNodesResponse struct {
 
 func (x *ListMapNodesResponse) Reset() {
 	*x = ListMapNodesResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4263,7 +4981,7 @@ func (x *ListMapNodesResponse) String() string {
 func (*ListMapNodesResponse) ProtoMessage() {}
 
 func (x *ListMapNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[52]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4276,7 +4994,7 @@ func (x *ListMapNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMapNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListMapNodesResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{52}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListMapNodesResponse) GetNames() []string {
@@ -4295,7 +5013,7 @@ type GetFragmentationRequest struct {
 
 func (x *GetFragmentationRequest) Reset() {
 	*x = GetFragmentationRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4307,7 +5025,7 @@ func (x *GetFragmentationRequest) String() string {
 func (*GetFragmentationRequest) ProtoMessage() {}
 
 func (x *GetFragmentationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[53]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4320,7 +5038,7 @@ func (x *GetFragmentationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFragmentationRequest.ProtoReflect.Descriptor instead.
 func (*GetFragmentationRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{53}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
 }
 
 // ResourceFragmentation is how one resource is spread over the nodes, in its unit (thousandths for cpu).
@@ -4346,7 +5064,7 @@ type ResourceFragmentation struct {
 
 func (x *ResourceFragmentation) Reset() {
 	*x = ResourceFragmentation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4358,7 +5076,7 @@ func (x *ResourceFragmentation) String() string {
 func (*ResourceFragmentation) ProtoMessage() {}
 
 func (x *ResourceFragmentation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[54]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4371,7 +5089,7 @@ func (x *ResourceFragmentation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceFragmentation.ProtoReflect.Descriptor instead.
 func (*ResourceFragmentation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{54}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ResourceFragmentation) GetResource() string {
@@ -4451,7 +5169,7 @@ type GetFragmentationResponse struct {
 
 func (x *GetFragmentationResponse) Reset() {
 	*x = GetFragmentationResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4463,7 +5181,7 @@ func (x *GetFragmentationResponse) String() string {
 func (*GetFragmentationResponse) ProtoMessage() {}
 
 func (x *GetFragmentationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[55]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4476,7 +5194,7 @@ func (x *GetFragmentationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFragmentationResponse.ProtoReflect.Descriptor instead.
 func (*GetFragmentationResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{55}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetFragmentationResponse) GetResources() []*ResourceFragmentation {
@@ -4523,7 +5241,7 @@ type ListTracesRequest struct {
 
 func (x *ListTracesRequest) Reset() {
 	*x = ListTracesRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +5253,7 @@ func (x *ListTracesRequest) String() string {
 func (*ListTracesRequest) ProtoMessage() {}
 
 func (x *ListTracesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[56]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +5266,7 @@ func (x *ListTracesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTracesRequest.ProtoReflect.Descriptor instead.
 func (*ListTracesRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{56}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListTracesRequest) GetNamespace() string {
@@ -4600,7 +5318,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4612,7 +5330,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[57]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4625,7 +5343,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{57}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Span) GetId() string {
@@ -4696,7 +5414,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4708,7 +5426,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[58]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4721,7 +5439,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{58}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Trace) GetId() string {
@@ -4750,7 +5468,7 @@ type ListTracesResponse struct {
 
 func (x *ListTracesResponse) Reset() {
 	*x = ListTracesResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4762,7 +5480,7 @@ func (x *ListTracesResponse) String() string {
 func (*ListTracesResponse) ProtoMessage() {}
 
 func (x *ListTracesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[59]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4775,7 +5493,7 @@ func (x *ListTracesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTracesResponse.ProtoReflect.Descriptor instead.
 func (*ListTracesResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{59}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListTracesResponse) GetTraces() []*Trace {
@@ -4823,7 +5541,7 @@ type PastDecision struct {
 
 func (x *PastDecision) Reset() {
 	*x = PastDecision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4835,7 +5553,7 @@ func (x *PastDecision) String() string {
 func (*PastDecision) ProtoMessage() {}
 
 func (x *PastDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[60]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4848,7 +5566,7 @@ func (x *PastDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastDecision.ProtoReflect.Descriptor instead.
 func (*PastDecision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{60}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PastDecision) GetDecision() *Decision {
@@ -4950,7 +5668,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4962,7 +5680,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[61]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4975,7 +5693,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{61}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Preemption) GetPriority() int32 {
@@ -5012,7 +5730,7 @@ type PreemptedPod struct {
 
 func (x *PreemptedPod) Reset() {
 	*x = PreemptedPod{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5024,7 +5742,7 @@ func (x *PreemptedPod) String() string {
 func (*PreemptedPod) ProtoMessage() {}
 
 func (x *PreemptedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[62]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5037,7 +5755,7 @@ func (x *PreemptedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedPod.ProtoReflect.Descriptor instead.
 func (*PreemptedPod) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{62}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PreemptedPod) GetPod() string {
@@ -5076,7 +5794,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5088,7 +5806,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[63]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5101,7 +5819,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{63}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *BudgetUse) GetBudget() string {
@@ -5154,7 +5872,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5166,7 +5884,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[64]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5179,7 +5897,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{64}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListDecisionsRequest) GetNamespace() string {
@@ -5273,7 +5991,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +6003,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[65]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +6016,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{65}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*PastDecision {
@@ -5339,7 +6057,7 @@ type Review struct {
 
 func (x *Review) Reset() {
 	*x = Review{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5351,7 +6069,7 @@ func (x *Review) String() string {
 func (*Review) ProtoMessage() {}
 
 func (x *Review) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[66]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5364,7 +6082,7 @@ func (x *Review) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Review.ProtoReflect.Descriptor instead.
 func (*Review) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{66}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Review) GetReviewer() string {
@@ -5409,7 +6127,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5421,7 +6139,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[67]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5434,7 +6152,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{67}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Refusal) GetReason() string {
@@ -5473,7 +6191,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5485,7 +6203,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[68]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5498,7 +6216,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{68}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Waits) GetPlugins() []*PluginWaits {
@@ -5534,7 +6252,7 @@ type PluginWaits struct {
 
 func (x *PluginWaits) Reset() {
 	*x = PluginWaits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5546,7 +6264,7 @@ func (x *PluginWaits) String() string {
 func (*PluginWaits) ProtoMessage() {}
 
 func (x *PluginWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[69]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5559,7 +6277,7 @@ func (x *PluginWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
 func (*PluginWaits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{69}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PluginWaits) GetPlugin() string {
@@ -5592,7 +6310,7 @@ type NodeVerdict struct {
 
 func (x *NodeVerdict) Reset() {
 	*x = NodeVerdict{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5604,7 +6322,7 @@ func (x *NodeVerdict) String() string {
 func (*NodeVerdict) ProtoMessage() {}
 
 func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[70]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5617,7 +6335,7 @@ func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
 func (*NodeVerdict) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{70}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *NodeVerdict) GetNode() string {
@@ -5685,7 +6403,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5697,7 +6415,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[71]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5710,7 +6428,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{71}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -5831,7 +6549,7 @@ type ClaimDevices struct {
 
 func (x *ClaimDevices) Reset() {
 	*x = ClaimDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5843,7 +6561,7 @@ func (x *ClaimDevices) String() string {
 func (*ClaimDevices) ProtoMessage() {}
 
 func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[72]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5856,7 +6574,7 @@ func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
 func (*ClaimDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{72}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ClaimDevices) GetClaim() string {
@@ -5882,7 +6600,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5894,7 +6612,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[73]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5907,7 +6625,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{73}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{80}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -5920,7 +6638,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5932,7 +6650,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[74]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5945,7 +6663,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{74}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -5968,7 +6686,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5980,7 +6698,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[75]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5993,7 +6711,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{75}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -6038,7 +6756,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6050,7 +6768,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[76]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6063,7 +6781,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{76}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -6096,7 +6814,7 @@ type ListPluginsRequest struct {
 
 func (x *ListPluginsRequest) Reset() {
 	*x = ListPluginsRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6108,7 +6826,7 @@ func (x *ListPluginsRequest) String() string {
 func (*ListPluginsRequest) ProtoMessage() {}
 
 func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[77]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6121,7 +6839,7 @@ func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsRequest.ProtoReflect.Descriptor instead.
 func (*ListPluginsRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{77}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{84}
 }
 
 // PluginUse is what a plugin did for the pods of a profile at one extension point.
@@ -6144,7 +6862,7 @@ type PluginUse struct {
 
 func (x *PluginUse) Reset() {
 	*x = PluginUse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6156,7 +6874,7 @@ func (x *PluginUse) String() string {
 func (*PluginUse) ProtoMessage() {}
 
 func (x *PluginUse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[78]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6169,7 +6887,7 @@ func (x *PluginUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginUse.ProtoReflect.Descriptor instead.
 func (*PluginUse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{78}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PluginUse) GetProfile() string {
@@ -6243,7 +6961,7 @@ type ExtenderUse struct {
 
 func (x *ExtenderUse) Reset() {
 	*x = ExtenderUse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6255,7 +6973,7 @@ func (x *ExtenderUse) String() string {
 func (*ExtenderUse) ProtoMessage() {}
 
 func (x *ExtenderUse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[79]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6268,7 +6986,7 @@ func (x *ExtenderUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtenderUse.ProtoReflect.Descriptor instead.
 func (*ExtenderUse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{79}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ExtenderUse) GetExtender() string {
@@ -6313,7 +7031,7 @@ type ListPluginsResponse struct {
 
 func (x *ListPluginsResponse) Reset() {
 	*x = ListPluginsResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6325,7 +7043,7 @@ func (x *ListPluginsResponse) String() string {
 func (*ListPluginsResponse) ProtoMessage() {}
 
 func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[80]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6338,7 +7056,7 @@ func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsResponse.ProtoReflect.Descriptor instead.
 func (*ListPluginsResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{80}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListPluginsResponse) GetPlugins() []*PluginLatency {
@@ -6371,7 +7089,7 @@ type GetConfigurationRequest struct {
 
 func (x *GetConfigurationRequest) Reset() {
 	*x = GetConfigurationRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6383,7 +7101,7 @@ func (x *GetConfigurationRequest) String() string {
 func (*GetConfigurationRequest) ProtoMessage() {}
 
 func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[81]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6396,7 +7114,7 @@ func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{81}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{88}
 }
 
 // ProfileConfiguration is a profile as it runs.
@@ -6415,7 +7133,7 @@ type ProfileConfiguration struct {
 
 func (x *ProfileConfiguration) Reset() {
 	*x = ProfileConfiguration{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6427,7 +7145,7 @@ func (x *ProfileConfiguration) String() string {
 func (*ProfileConfiguration) ProtoMessage() {}
 
 func (x *ProfileConfiguration) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[82]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6440,7 +7158,7 @@ func (x *ProfileConfiguration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileConfiguration.ProtoReflect.Descriptor instead.
 func (*ProfileConfiguration) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{82}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ProfileConfiguration) GetName() string {
@@ -6485,7 +7203,7 @@ type ConfigurationDifference struct {
 
 func (x *ConfigurationDifference) Reset() {
 	*x = ConfigurationDifference{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6497,7 +7215,7 @@ func (x *ConfigurationDifference) String() string {
 func (*ConfigurationDifference) ProtoMessage() {}
 
 func (x *ConfigurationDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[83]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6510,7 +7228,7 @@ func (x *ConfigurationDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigurationDifference.ProtoReflect.Descriptor instead.
 func (*ConfigurationDifference) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{83}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ConfigurationDifference) GetField() string {
@@ -6547,7 +7265,7 @@ type LackingPods struct {
 
 func (x *LackingPods) Reset() {
 	*x = LackingPods{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6559,7 +7277,7 @@ func (x *LackingPods) String() string {
 func (*LackingPods) ProtoMessage() {}
 
 func (x *LackingPods) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[84]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6572,7 +7290,7 @@ func (x *LackingPods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LackingPods.ProtoReflect.Descriptor instead.
 func (*LackingPods) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{84}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *LackingPods) GetWhat() string {
@@ -6615,7 +7333,7 @@ type GetConfigurationResponse struct {
 
 func (x *GetConfigurationResponse) Reset() {
 	*x = GetConfigurationResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6627,7 +7345,7 @@ func (x *GetConfigurationResponse) String() string {
 func (*GetConfigurationResponse) ProtoMessage() {}
 
 func (x *GetConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[85]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6640,7 +7358,7 @@ func (x *GetConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*GetConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{85}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *GetConfigurationResponse) GetProfiles() []*ProfileConfiguration {
@@ -6699,7 +7417,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6711,7 +7429,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[86]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6724,7 +7442,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{86}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -6765,7 +7483,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6777,7 +7495,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[87]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6790,7 +7508,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{87}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -6875,14 +7593,16 @@ type Summary struct {
 	// What the stages of an attempt take, in their order.
 	Stages []*StageLatency `protobuf:"bytes,31,rep,name=stages,proto3" json:"stages,omitempty"`
 	// Times that a shard's next owners were asked because the first was slow.
-	Hedges        uint64 `protobuf:"varint,32,opt,name=hedges,proto3" json:"hedges,omitempty"`
+	Hedges uint64 `protobuf:"varint,32,opt,name=hedges,proto3" json:"hedges,omitempty"`
+	// Of a simulation: what became of each pod group, those first that do not run.
+	PodGroups     []*PodGroupOutcome `protobuf:"bytes,33,rep,name=pod_groups,json=podGroups,proto3" json:"pod_groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6894,7 +7614,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[88]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6907,7 +7627,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{88}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -7134,6 +7854,138 @@ func (x *Summary) GetHedges() uint64 {
 	return 0
 }
 
+func (x *Summary) GetPodGroups() []*PodGroupOutcome {
+	if x != nil {
+		return x.PodGroups
+	}
+	return nil
+}
+
+// PodGroupOutcome is what became of a pod group in a simulation.
+type PodGroupOutcome struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Status *PodGroupStatus        `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// The nodes of its members: by domain, then by name.
+	Nodes []*PodGroupNode `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The pods that had to leave for it, as namespace/name, sorted.
+	Victims       []string `protobuf:"bytes,3,rep,name=victims,proto3" json:"victims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodGroupOutcome) Reset() {
+	*x = PodGroupOutcome{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodGroupOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodGroupOutcome) ProtoMessage() {}
+
+func (x *PodGroupOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodGroupOutcome.ProtoReflect.Descriptor instead.
+func (*PodGroupOutcome) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *PodGroupOutcome) GetStatus() *PodGroupStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *PodGroupOutcome) GetNodes() []*PodGroupNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *PodGroupOutcome) GetVictims() []string {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+// PodGroupNode is a node with members of a pod group.
+type PodGroupNode struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// The value of the PodGroup's topology key; empty: the PodGroup names none, or the node has none.
+	Domain        string `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"`
+	Members       uint32 `protobuf:"varint,3,opt,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodGroupNode) Reset() {
+	*x = PodGroupNode{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodGroupNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodGroupNode) ProtoMessage() {}
+
+func (x *PodGroupNode) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodGroupNode.ProtoReflect.Descriptor instead.
+func (*PodGroupNode) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *PodGroupNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *PodGroupNode) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *PodGroupNode) GetMembers() uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
 // QueueLength is how many pods are in one part of the queue.
 type QueueLength struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7145,7 +7997,7 @@ type QueueLength struct {
 
 func (x *QueueLength) Reset() {
 	*x = QueueLength{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7157,7 +8009,7 @@ func (x *QueueLength) String() string {
 func (*QueueLength) ProtoMessage() {}
 
 func (x *QueueLength) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[89]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7170,7 +8022,7 @@ func (x *QueueLength) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueLength.ProtoReflect.Descriptor instead.
 func (*QueueLength) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{89}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *QueueLength) GetQueue() string {
@@ -7202,7 +8054,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7214,7 +8066,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[90]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7227,7 +8079,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{90}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Progress) GetTime() *timestamppb.Timestamp {
@@ -7271,7 +8123,7 @@ type StageLatency struct {
 
 func (x *StageLatency) Reset() {
 	*x = StageLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7283,7 +8135,7 @@ func (x *StageLatency) String() string {
 func (*StageLatency) ProtoMessage() {}
 
 func (x *StageLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[91]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7296,7 +8148,7 @@ func (x *StageLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageLatency.ProtoReflect.Descriptor instead.
 func (*StageLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{91}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *StageLatency) GetStage() string {
@@ -7333,7 +8185,7 @@ type Tuning struct {
 
 func (x *Tuning) Reset() {
 	*x = Tuning{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[92]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7345,7 +8197,7 @@ func (x *Tuning) String() string {
 func (*Tuning) ProtoMessage() {}
 
 func (x *Tuning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[92]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7358,7 +8210,7 @@ func (x *Tuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tuning.ProtoReflect.Descriptor instead.
 func (*Tuning) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{92}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Tuning) GetBatches() string {
@@ -7393,7 +8245,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[93]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7405,7 +8257,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[93]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7418,7 +8270,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{93}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Way) GetOwnTables() bool {
@@ -7469,7 +8321,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[94]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7481,7 +8333,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[94]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7494,7 +8346,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{94}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -7527,7 +8379,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[95]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7539,7 +8391,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[95]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7552,7 +8404,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{95}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{104}
 }
 
 // GetLeaderResponse names the leader.
@@ -7568,7 +8420,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[96]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7580,7 +8432,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[96]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7593,7 +8445,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{96}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -7625,7 +8477,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[97]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7637,7 +8489,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[97]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7650,7 +8502,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{97}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -7687,7 +8539,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[98]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7699,7 +8551,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[98]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7712,7 +8564,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{98}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -7738,7 +8590,7 @@ type NotKept struct {
 
 func (x *NotKept) Reset() {
 	*x = NotKept{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[99]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7750,7 +8602,7 @@ func (x *NotKept) String() string {
 func (*NotKept) ProtoMessage() {}
 
 func (x *NotKept) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[99]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7763,7 +8615,7 @@ func (x *NotKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotKept.ProtoReflect.Descriptor instead.
 func (*NotKept) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{99}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{108}
 }
 
 // QueueEntry is what the journal keeps of a pending pod, beside its object.
@@ -7794,7 +8646,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[100]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7806,7 +8658,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[100]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7819,7 +8671,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{100}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -7908,7 +8760,7 @@ type HistoryChunk struct {
 
 func (x *HistoryChunk) Reset() {
 	*x = HistoryChunk{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[101]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7920,7 +8772,7 @@ func (x *HistoryChunk) String() string {
 func (*HistoryChunk) ProtoMessage() {}
 
 func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[101]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7933,7 +8785,7 @@ func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryChunk.ProtoReflect.Descriptor instead.
 func (*HistoryChunk) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{101}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *HistoryChunk) GetLeader() string {
@@ -7981,7 +8833,7 @@ type Departure struct {
 
 func (x *Departure) Reset() {
 	*x = Departure{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[102]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7993,7 +8845,7 @@ func (x *Departure) String() string {
 func (*Departure) ProtoMessage() {}
 
 func (x *Departure) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[102]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8006,7 +8858,7 @@ func (x *Departure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Departure.ProtoReflect.Descriptor instead.
 func (*Departure) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{102}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Departure) GetNamespace() string {
@@ -8064,7 +8916,7 @@ type KeptTrace struct {
 
 func (x *KeptTrace) Reset() {
 	*x = KeptTrace{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[103]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8076,7 +8928,7 @@ func (x *KeptTrace) String() string {
 func (*KeptTrace) ProtoMessage() {}
 
 func (x *KeptTrace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[103]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8089,7 +8941,7 @@ func (x *KeptTrace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptTrace.ProtoReflect.Descriptor instead.
 func (*KeptTrace) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{103}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *KeptTrace) GetUid() string {
@@ -8255,7 +9107,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x14\n" +
 	"\x05nodes\x18\x04 \x01(\rR\x05nodes\x12\x18\n" +
-	"\adevices\x18\x05 \x01(\x04R\adevices\"\xa9\t\n" +
+	"\adevices\x18\x05 \x01(\x04R\adevices\"\xe5\t\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\bdecision\x18\x02 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12\x14\n" +
@@ -8285,7 +9137,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x06spread\x18\x19 \x03(\v2\x1f.shardsched.v1.SpreadConstraintR\x06spread\x129\n" +
 	"\abudgets\x18\x1a \x03(\v2\x1f.shardsched.v1.DisruptionBudgetR\abudgets\x12E\n" +
 	"\x10workload_members\x18\x1b \x03(\v2\x1a.shardsched.v1.WorkloadPodR\x0fworkloadMembers\x129\n" +
-	"\x19workload_members_left_out\x18\x1c \x01(\rR\x16workloadMembersLeftOut\"\xb1\x02\n" +
+	"\x19workload_members_left_out\x18\x1c \x01(\rR\x16workloadMembersLeftOut\x12:\n" +
+	"\tpod_group\x18\x1d \x01(\v2\x1d.shardsched.v1.PodGroupStatusR\bpodGroup\"\xb1\x02\n" +
 	"\x10SpreadConstraint\x12!\n" +
 	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12\x19\n" +
 	"\bmax_skew\x18\x02 \x01(\rR\amaxSkew\x12-\n" +
@@ -8374,7 +9227,73 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x06queues\x18\x05 \x01(\v2\x1a.shardsched.v1.QueueCountsR\x06queues\x124\n" +
 	"\bage_bins\x18\x06 \x03(\v2\x19.google.protobuf.DurationR\aageBins\x12\x12\n" +
 	"\x04ages\x18\a \x03(\x04R\x04ages\x12.\n" +
-	"\x05gates\x18\b \x03(\v2\x18.shardsched.v1.GateCountR\x05gates\"(\n" +
+	"\x05gates\x18\b \x03(\v2\x18.shardsched.v1.GateCountR\x05gates\"\xae\x01\n" +
+	"\x14ListPodGroupsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12%\n" +
+	"\x0elabel_selector\x18\x02 \x01(\tR\rlabelSelector\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\x12%\n" +
+	"\x0econtinue_token\x18\x05 \x01(\tR\rcontinueToken\"\xf6\x03\n" +
+	"\x0ePodGroupStatus\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06policy\x18\x03 \x01(\tR\x06policy\x12\x1b\n" +
+	"\tmin_count\x18\x04 \x01(\x05R\bminCount\x124\n" +
+	"\acreated\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12\x18\n" +
+	"\averdict\x18\a \x01(\tR\averdict\x12\x14\n" +
+	"\x05exist\x18\b \x01(\rR\x05exist\x12\x1c\n" +
+	"\tscheduled\x18\t \x01(\rR\tscheduled\x12\x10\n" +
+	"\x03fit\x18\n" +
+	" \x01(\rR\x03fit\x12\x16\n" +
+	"\x06domain\x18\v \x01(\tR\x06domain\x12\x1f\n" +
+	"\vdomain_fits\x18\f \x01(\rR\n" +
+	"domainFits\x12\x14\n" +
+	"\x05nodes\x18\r \x01(\rR\x05nodes\x124\n" +
+	"\areasons\x18\x0e \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x120\n" +
+	"\x05since\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1a\n" +
+	"\bpriority\x18\x10 \x01(\x05R\bpriority\"I\n" +
+	"\x12PodGroupStateCount\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1d\n" +
+	"\n" +
+	"pod_groups\x18\x02 \x01(\x04R\tpodGroups\"\xcb\x01\n" +
+	"\x15ListPodGroupsResponse\x12<\n" +
+	"\n" +
+	"pod_groups\x18\x01 \x03(\v2\x1d.shardsched.v1.PodGroupStatusR\tpodGroups\x12%\n" +
+	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\x129\n" +
+	"\x06states\x18\x03 \x03(\v2!.shardsched.v1.PodGroupStateCountR\x06states\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"\x87\x01\n" +
+	"\x16ExplainPodGroupRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x12%\n" +
+	"\x0econtinue_token\x18\x04 \x01(\tR\rcontinueToken\"\x86\x02\n" +
+	"\x0ePodGroupMember\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x1c\n" +
+	"\tnominated\x18\x06 \x01(\tR\tnominated\x124\n" +
+	"\acreated\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x1a\n" +
+	"\battempts\x18\b \x01(\rR\battempts\x12\x16\n" +
+	"\x06domain\x18\t \x01(\tR\x06domain\"\xc8\x03\n" +
+	"\x17ExplainPodGroupResponse\x125\n" +
+	"\x06status\x18\x01 \x01(\v2\x1d.shardsched.v1.PodGroupStatusR\x06status\x127\n" +
+	"\amembers\x18\x02 \x03(\v2\x1d.shardsched.v1.PodGroupMemberR\amembers\x12%\n" +
+	"\x0econtinue_token\x18\x03 \x01(\tR\rcontinueToken\x12\x1c\n" +
+	"\n" +
+	"do_not_fit\x18\x04 \x01(\rR\bdoNotFit\x12\x1b\n" +
+	"\tnot_tried\x18\x05 \x01(\rR\bnotTried\x12\x1b\n" +
+	"\theld_back\x18\x06 \x01(\rR\bheldBack\x12\x10\n" +
+	"\x03fit\x18\a \x01(\rR\x03fit\x12!\n" +
+	"\ftopology_key\x18\b \x01(\tR\vtopologyKey\x12-\n" +
+	"\x12preferred_topology\x18\t \x03(\tR\x11preferredTopology\x12\x1d\n" +
+	"\n" +
+	"slice_size\x18\n" +
+	" \x01(\rR\tsliceSize\x12%\n" +
+	"\x0eslice_topology\x18\v \x01(\tR\rsliceTopology\x12\x14\n" +
+	"\x05notes\x18\f \x03(\tR\x05notes\"(\n" +
 	"\x12ExplainNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"h\n" +
 	"\n" +
@@ -8632,8 +9551,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12 \n" +
 	"\vallocatable\x18\x02 \x01(\x03R\vallocatable\x12\x1c\n" +
 	"\trequested\x18\x03 \x01(\x03R\trequested\x12&\n" +
-	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\xd7\n" +
-	"\n" +
+	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\x96\v\n" +
 	"\aSummary\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x04R\x05nodes\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12!\n" +
@@ -8668,7 +9586,17 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x04term\x18\x1d \x01(\x04R\x04term\x123\n" +
 	"\bprogress\x18\x1e \x03(\v2\x17.shardsched.v1.ProgressR\bprogress\x123\n" +
 	"\x06stages\x18\x1f \x03(\v2\x1b.shardsched.v1.StageLatencyR\x06stages\x12\x16\n" +
-	"\x06hedges\x18  \x01(\x04R\x06hedges\"7\n" +
+	"\x06hedges\x18  \x01(\x04R\x06hedges\x12=\n" +
+	"\n" +
+	"pod_groups\x18! \x03(\v2\x1e.shardsched.v1.PodGroupOutcomeR\tpodGroups\"\x95\x01\n" +
+	"\x0fPodGroupOutcome\x125\n" +
+	"\x06status\x18\x01 \x01(\v2\x1d.shardsched.v1.PodGroupStatusR\x06status\x121\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x1b.shardsched.v1.PodGroupNodeR\x05nodes\x12\x18\n" +
+	"\avictims\x18\x03 \x03(\tR\avictims\"T\n" +
+	"\fPodGroupNode\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06domain\x18\x02 \x01(\tR\x06domain\x12\x18\n" +
+	"\amembers\x18\x03 \x01(\rR\amembers\"7\n" +
 	"\vQueueLength\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x12\n" +
 	"\x04pods\x18\x02 \x01(\x04R\x04pods\"\x9a\x01\n" +
@@ -8757,7 +9685,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x12NODE_COLOUR_TAINTS\x10\x01\x12\x15\n" +
 	"\x11NODE_COLOUR_SHARD\x10\x02\x12\x15\n" +
 	"\x11NODE_COLOUR_SCORE\x10\x03\x12\x14\n" +
-	"\x10NODE_COLOUR_ROOM\x10\x042\xcc\f\n" +
+	"\x10NODE_COLOUR_ROOM\x10\x042\x8a\x0e\n" +
 	"\x10SchedulerService\x12B\n" +
 	"\x05Apply\x12\x1b.shardsched.v1.ApplyRequest\x1a\x1c.shardsched.v1.ApplyResponse\x12E\n" +
 	"\x06Delete\x12\x1c.shardsched.v1.DeleteRequest\x1a\x1d.shardsched.v1.DeleteResponse\x12T\n" +
@@ -8774,6 +9702,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\fListMapNodes\x12\".shardsched.v1.ListMapNodesRequest\x1a#.shardsched.v1.ListMapNodesResponse\x12c\n" +
 	"\x10GetFragmentation\x12&.shardsched.v1.GetFragmentationRequest\x1a'.shardsched.v1.GetFragmentationResponse\x12T\n" +
 	"\vListPending\x12!.shardsched.v1.ListPendingRequest\x1a\".shardsched.v1.ListPendingResponse\x12Z\n" +
+	"\rListPodGroups\x12#.shardsched.v1.ListPodGroupsRequest\x1a$.shardsched.v1.ListPodGroupsResponse\x12`\n" +
+	"\x0fExplainPodGroup\x12%.shardsched.v1.ExplainPodGroupRequest\x1a&.shardsched.v1.ExplainPodGroupResponse\x12Z\n" +
 	"\rListDecisions\x12#.shardsched.v1.ListDecisionsRequest\x1a$.shardsched.v1.ListDecisionsResponse\x12T\n" +
 	"\vListPlugins\x12!.shardsched.v1.ListPluginsRequest\x1a\".shardsched.v1.ListPluginsResponse\x12c\n" +
 	"\x10GetConfiguration\x12&.shardsched.v1.GetConfigurationRequest\x1a'.shardsched.v1.GetConfigurationResponse\x12Q\n" +
@@ -8796,7 +9726,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),                // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),              // 1: shardsched.v1.WatchEventType
@@ -8842,72 +9772,81 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*GateCount)(nil),                // 41: shardsched.v1.GateCount
 	(*PendingGroup)(nil),             // 42: shardsched.v1.PendingGroup
 	(*ListPendingResponse)(nil),      // 43: shardsched.v1.ListPendingResponse
-	(*ExplainNodeRequest)(nil),       // 44: shardsched.v1.ExplainNodeRequest
-	(*NodeAmount)(nil),               // 45: shardsched.v1.NodeAmount
-	(*ExplainNodeResponse)(nil),      // 46: shardsched.v1.ExplainNodeResponse
-	(*NodePod)(nil),                  // 47: shardsched.v1.NodePod
-	(*ResourceQuantity)(nil),         // 48: shardsched.v1.ResourceQuantity
-	(*GetNodeMapRequest)(nil),        // 49: shardsched.v1.GetNodeMapRequest
-	(*NodeGroup)(nil),                // 50: shardsched.v1.NodeGroup
-	(*NodeClass)(nil),                // 51: shardsched.v1.NodeClass
-	(*NodeScale)(nil),                // 52: shardsched.v1.NodeScale
-	(*GetNodeMapResponse)(nil),       // 53: shardsched.v1.GetNodeMapResponse
-	(*ListMapNodesRequest)(nil),      // 54: shardsched.v1.ListMapNodesRequest
-	(*ListMapNodesResponse)(nil),     // 55: shardsched.v1.ListMapNodesResponse
-	(*GetFragmentationRequest)(nil),  // 56: shardsched.v1.GetFragmentationRequest
-	(*ResourceFragmentation)(nil),    // 57: shardsched.v1.ResourceFragmentation
-	(*GetFragmentationResponse)(nil), // 58: shardsched.v1.GetFragmentationResponse
-	(*ListTracesRequest)(nil),        // 59: shardsched.v1.ListTracesRequest
-	(*Span)(nil),                     // 60: shardsched.v1.Span
-	(*Trace)(nil),                    // 61: shardsched.v1.Trace
-	(*ListTracesResponse)(nil),       // 62: shardsched.v1.ListTracesResponse
-	(*PastDecision)(nil),             // 63: shardsched.v1.PastDecision
-	(*Preemption)(nil),               // 64: shardsched.v1.Preemption
-	(*PreemptedPod)(nil),             // 65: shardsched.v1.PreemptedPod
-	(*BudgetUse)(nil),                // 66: shardsched.v1.BudgetUse
-	(*ListDecisionsRequest)(nil),     // 67: shardsched.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),    // 68: shardsched.v1.ListDecisionsResponse
-	(*Review)(nil),                   // 69: shardsched.v1.Review
-	(*Refusal)(nil),                  // 70: shardsched.v1.Refusal
-	(*Waits)(nil),                    // 71: shardsched.v1.Waits
-	(*PluginWaits)(nil),              // 72: shardsched.v1.PluginWaits
-	(*NodeVerdict)(nil),              // 73: shardsched.v1.NodeVerdict
-	(*Decision)(nil),                 // 74: shardsched.v1.Decision
-	(*ClaimDevices)(nil),             // 75: shardsched.v1.ClaimDevices
-	(*GetSummaryRequest)(nil),        // 76: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),       // 77: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),                // 78: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),            // 79: shardsched.v1.PluginLatency
-	(*ListPluginsRequest)(nil),       // 80: shardsched.v1.ListPluginsRequest
-	(*PluginUse)(nil),                // 81: shardsched.v1.PluginUse
-	(*ExtenderUse)(nil),              // 82: shardsched.v1.ExtenderUse
-	(*ListPluginsResponse)(nil),      // 83: shardsched.v1.ListPluginsResponse
-	(*GetConfigurationRequest)(nil),  // 84: shardsched.v1.GetConfigurationRequest
-	(*ProfileConfiguration)(nil),     // 85: shardsched.v1.ProfileConfiguration
-	(*ConfigurationDifference)(nil),  // 86: shardsched.v1.ConfigurationDifference
-	(*LackingPods)(nil),              // 87: shardsched.v1.LackingPods
-	(*GetConfigurationResponse)(nil), // 88: shardsched.v1.GetConfigurationResponse
-	(*PendingReason)(nil),            // 89: shardsched.v1.PendingReason
-	(*Utilisation)(nil),              // 90: shardsched.v1.Utilisation
-	(*Summary)(nil),                  // 91: shardsched.v1.Summary
-	(*QueueLength)(nil),              // 92: shardsched.v1.QueueLength
-	(*Progress)(nil),                 // 93: shardsched.v1.Progress
-	(*StageLatency)(nil),             // 94: shardsched.v1.StageLatency
-	(*Tuning)(nil),                   // 95: shardsched.v1.Tuning
-	(*Way)(nil),                      // 96: shardsched.v1.Way
-	(*DriverDevices)(nil),            // 97: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),         // 98: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),        // 99: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),             // 100: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),                // 101: shardsched.v1.NotLeader
-	(*NotKept)(nil),                  // 102: shardsched.v1.NotKept
-	(*QueueEntry)(nil),               // 103: shardsched.v1.QueueEntry
-	(*HistoryChunk)(nil),             // 104: shardsched.v1.HistoryChunk
-	(*Departure)(nil),                // 105: shardsched.v1.Departure
-	(*KeptTrace)(nil),                // 106: shardsched.v1.KeptTrace
-	(*durationpb.Duration)(nil),      // 107: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 108: google.protobuf.Timestamp
-	(*ReasonCount)(nil),              // 109: shardsched.v1.ReasonCount
+	(*ListPodGroupsRequest)(nil),     // 44: shardsched.v1.ListPodGroupsRequest
+	(*PodGroupStatus)(nil),           // 45: shardsched.v1.PodGroupStatus
+	(*PodGroupStateCount)(nil),       // 46: shardsched.v1.PodGroupStateCount
+	(*ListPodGroupsResponse)(nil),    // 47: shardsched.v1.ListPodGroupsResponse
+	(*ExplainPodGroupRequest)(nil),   // 48: shardsched.v1.ExplainPodGroupRequest
+	(*PodGroupMember)(nil),           // 49: shardsched.v1.PodGroupMember
+	(*ExplainPodGroupResponse)(nil),  // 50: shardsched.v1.ExplainPodGroupResponse
+	(*ExplainNodeRequest)(nil),       // 51: shardsched.v1.ExplainNodeRequest
+	(*NodeAmount)(nil),               // 52: shardsched.v1.NodeAmount
+	(*ExplainNodeResponse)(nil),      // 53: shardsched.v1.ExplainNodeResponse
+	(*NodePod)(nil),                  // 54: shardsched.v1.NodePod
+	(*ResourceQuantity)(nil),         // 55: shardsched.v1.ResourceQuantity
+	(*GetNodeMapRequest)(nil),        // 56: shardsched.v1.GetNodeMapRequest
+	(*NodeGroup)(nil),                // 57: shardsched.v1.NodeGroup
+	(*NodeClass)(nil),                // 58: shardsched.v1.NodeClass
+	(*NodeScale)(nil),                // 59: shardsched.v1.NodeScale
+	(*GetNodeMapResponse)(nil),       // 60: shardsched.v1.GetNodeMapResponse
+	(*ListMapNodesRequest)(nil),      // 61: shardsched.v1.ListMapNodesRequest
+	(*ListMapNodesResponse)(nil),     // 62: shardsched.v1.ListMapNodesResponse
+	(*GetFragmentationRequest)(nil),  // 63: shardsched.v1.GetFragmentationRequest
+	(*ResourceFragmentation)(nil),    // 64: shardsched.v1.ResourceFragmentation
+	(*GetFragmentationResponse)(nil), // 65: shardsched.v1.GetFragmentationResponse
+	(*ListTracesRequest)(nil),        // 66: shardsched.v1.ListTracesRequest
+	(*Span)(nil),                     // 67: shardsched.v1.Span
+	(*Trace)(nil),                    // 68: shardsched.v1.Trace
+	(*ListTracesResponse)(nil),       // 69: shardsched.v1.ListTracesResponse
+	(*PastDecision)(nil),             // 70: shardsched.v1.PastDecision
+	(*Preemption)(nil),               // 71: shardsched.v1.Preemption
+	(*PreemptedPod)(nil),             // 72: shardsched.v1.PreemptedPod
+	(*BudgetUse)(nil),                // 73: shardsched.v1.BudgetUse
+	(*ListDecisionsRequest)(nil),     // 74: shardsched.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),    // 75: shardsched.v1.ListDecisionsResponse
+	(*Review)(nil),                   // 76: shardsched.v1.Review
+	(*Refusal)(nil),                  // 77: shardsched.v1.Refusal
+	(*Waits)(nil),                    // 78: shardsched.v1.Waits
+	(*PluginWaits)(nil),              // 79: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),              // 80: shardsched.v1.NodeVerdict
+	(*Decision)(nil),                 // 81: shardsched.v1.Decision
+	(*ClaimDevices)(nil),             // 82: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),        // 83: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),       // 84: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),                // 85: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),            // 86: shardsched.v1.PluginLatency
+	(*ListPluginsRequest)(nil),       // 87: shardsched.v1.ListPluginsRequest
+	(*PluginUse)(nil),                // 88: shardsched.v1.PluginUse
+	(*ExtenderUse)(nil),              // 89: shardsched.v1.ExtenderUse
+	(*ListPluginsResponse)(nil),      // 90: shardsched.v1.ListPluginsResponse
+	(*GetConfigurationRequest)(nil),  // 91: shardsched.v1.GetConfigurationRequest
+	(*ProfileConfiguration)(nil),     // 92: shardsched.v1.ProfileConfiguration
+	(*ConfigurationDifference)(nil),  // 93: shardsched.v1.ConfigurationDifference
+	(*LackingPods)(nil),              // 94: shardsched.v1.LackingPods
+	(*GetConfigurationResponse)(nil), // 95: shardsched.v1.GetConfigurationResponse
+	(*PendingReason)(nil),            // 96: shardsched.v1.PendingReason
+	(*Utilisation)(nil),              // 97: shardsched.v1.Utilisation
+	(*Summary)(nil),                  // 98: shardsched.v1.Summary
+	(*PodGroupOutcome)(nil),          // 99: shardsched.v1.PodGroupOutcome
+	(*PodGroupNode)(nil),             // 100: shardsched.v1.PodGroupNode
+	(*QueueLength)(nil),              // 101: shardsched.v1.QueueLength
+	(*Progress)(nil),                 // 102: shardsched.v1.Progress
+	(*StageLatency)(nil),             // 103: shardsched.v1.StageLatency
+	(*Tuning)(nil),                   // 104: shardsched.v1.Tuning
+	(*Way)(nil),                      // 105: shardsched.v1.Way
+	(*DriverDevices)(nil),            // 106: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),         // 107: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),        // 108: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),             // 109: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),                // 110: shardsched.v1.NotLeader
+	(*NotKept)(nil),                  // 111: shardsched.v1.NotKept
+	(*QueueEntry)(nil),               // 112: shardsched.v1.QueueEntry
+	(*HistoryChunk)(nil),             // 113: shardsched.v1.HistoryChunk
+	(*Departure)(nil),                // 114: shardsched.v1.Departure
+	(*KeptTrace)(nil),                // 115: shardsched.v1.KeptTrace
+	(*durationpb.Duration)(nil),      // 116: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 117: google.protobuf.Timestamp
+	(*ReasonCount)(nil),              // 118: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	3,   // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -8918,8 +9857,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,   // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	4,   // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	12,  // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	107, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	108, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	116, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	117, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	15,  // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	18,  // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	21,  // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -8927,148 +9866,164 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	27,  // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
 	28,  // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
 	29,  // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
-	74,  // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	81,  // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	25,  // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	109, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	118, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	26,  // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	63,  // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	71,  // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	73,  // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	70,  // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	78,  // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	80,  // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	30,  // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
 	37,  // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	108, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	117, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
 	36,  // 27: shardsched.v1.ExplainResponse.arrival:type_name -> shardsched.v1.Arrival
 	32,  // 28: shardsched.v1.ExplainResponse.spread:type_name -> shardsched.v1.SpreadConstraint
 	34,  // 29: shardsched.v1.ExplainResponse.budgets:type_name -> shardsched.v1.DisruptionBudget
 	35,  // 30: shardsched.v1.ExplainResponse.workload_members:type_name -> shardsched.v1.WorkloadPod
-	33,  // 31: shardsched.v1.SpreadConstraint.domains:type_name -> shardsched.v1.SpreadDomain
-	108, // 32: shardsched.v1.WorkloadPod.created:type_name -> google.protobuf.Timestamp
-	108, // 33: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
-	108, // 34: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
-	108, // 35: shardsched.v1.PendingPod.created:type_name -> google.protobuf.Timestamp
-	108, // 36: shardsched.v1.PendingPod.backoff_until:type_name -> google.protobuf.Timestamp
-	108, // 37: shardsched.v1.GateCount.oldest:type_name -> google.protobuf.Timestamp
-	37,  // 38: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	108, // 39: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
-	39,  // 40: shardsched.v1.PendingGroup.queues:type_name -> shardsched.v1.QueueCounts
-	40,  // 41: shardsched.v1.PendingGroup.oldest_pods:type_name -> shardsched.v1.PendingPod
-	42,  // 42: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
-	39,  // 43: shardsched.v1.ListPendingResponse.queues:type_name -> shardsched.v1.QueueCounts
-	107, // 44: shardsched.v1.ListPendingResponse.age_bins:type_name -> google.protobuf.Duration
-	41,  // 45: shardsched.v1.ListPendingResponse.gates:type_name -> shardsched.v1.GateCount
-	45,  // 46: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
-	47,  // 47: shardsched.v1.ExplainNodeResponse.on_node:type_name -> shardsched.v1.NodePod
-	48,  // 48: shardsched.v1.NodePod.requests:type_name -> shardsched.v1.ResourceQuantity
-	2,   // 49: shardsched.v1.GetNodeMapRequest.colour:type_name -> shardsched.v1.NodeColour
-	50,  // 50: shardsched.v1.GetNodeMapResponse.groups:type_name -> shardsched.v1.NodeGroup
-	52,  // 51: shardsched.v1.GetNodeMapResponse.scale:type_name -> shardsched.v1.NodeScale
-	51,  // 52: shardsched.v1.GetNodeMapResponse.classes:type_name -> shardsched.v1.NodeClass
-	57,  // 53: shardsched.v1.GetFragmentationResponse.resources:type_name -> shardsched.v1.ResourceFragmentation
-	107, // 54: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
-	108, // 55: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
-	107, // 56: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
-	60,  // 57: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
-	61,  // 58: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
-	74,  // 59: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	108, // 60: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
-	25,  // 61: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	69,  // 62: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
-	107, // 63: shardsched.v1.PastDecision.waited:type_name -> google.protobuf.Duration
-	107, // 64: shardsched.v1.PastDecision.took:type_name -> google.protobuf.Duration
-	64,  // 65: shardsched.v1.PastDecision.preemption:type_name -> shardsched.v1.Preemption
-	65,  // 66: shardsched.v1.Preemption.victims:type_name -> shardsched.v1.PreemptedPod
-	66,  // 67: shardsched.v1.Preemption.budgets:type_name -> shardsched.v1.BudgetUse
-	107, // 68: shardsched.v1.ListDecisionsRequest.slow:type_name -> google.protobuf.Duration
-	63,  // 69: shardsched.v1.ListDecisionsResponse.decisions:type_name -> shardsched.v1.PastDecision
-	70,  // 70: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
-	72,  // 71: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	108, // 72: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	108, // 73: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	25,  // 74: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	26,  // 75: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	75,  // 76: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	91,  // 77: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	107, // 78: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	107, // 79: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	107, // 80: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	78,  // 81: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	107, // 82: shardsched.v1.PluginUse.took:type_name -> google.protobuf.Duration
-	78,  // 83: shardsched.v1.ExtenderUse.latency:type_name -> shardsched.v1.Quantiles
-	79,  // 84: shardsched.v1.ListPluginsResponse.plugins:type_name -> shardsched.v1.PluginLatency
-	81,  // 85: shardsched.v1.ListPluginsResponse.uses:type_name -> shardsched.v1.PluginUse
-	82,  // 86: shardsched.v1.ListPluginsResponse.extenders:type_name -> shardsched.v1.ExtenderUse
-	85,  // 87: shardsched.v1.GetConfigurationResponse.profiles:type_name -> shardsched.v1.ProfileConfiguration
-	86,  // 88: shardsched.v1.GetConfigurationResponse.differences:type_name -> shardsched.v1.ConfigurationDifference
-	87,  // 89: shardsched.v1.GetConfigurationResponse.lacking:type_name -> shardsched.v1.LackingPods
-	107, // 90: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	107, // 91: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	78,  // 92: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	89,  // 93: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	79,  // 94: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	15,  // 95: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	90,  // 96: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	97,  // 97: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	95,  // 98: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
-	92,  // 99: shardsched.v1.Summary.queues:type_name -> shardsched.v1.QueueLength
-	108, // 100: shardsched.v1.Summary.leading_since:type_name -> google.protobuf.Timestamp
-	93,  // 101: shardsched.v1.Summary.progress:type_name -> shardsched.v1.Progress
-	94,  // 102: shardsched.v1.Summary.stages:type_name -> shardsched.v1.StageLatency
-	108, // 103: shardsched.v1.Progress.time:type_name -> google.protobuf.Timestamp
-	78,  // 104: shardsched.v1.StageLatency.latency:type_name -> shardsched.v1.Quantiles
-	96,  // 105: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	107, // 106: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
-	100, // 107: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	100, // 108: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	108, // 109: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	108, // 110: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	108, // 111: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	63,  // 112: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
-	105, // 113: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
-	106, // 114: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
-	108, // 115: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
-	5,   // 116: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	7,   // 117: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	9,   // 118: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	11,  // 119: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	14,  // 120: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	17,  // 121: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	20,  // 122: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	23,  // 123: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	44,  // 124: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
-	49,  // 125: shardsched.v1.SchedulerService.GetNodeMap:input_type -> shardsched.v1.GetNodeMapRequest
-	54,  // 126: shardsched.v1.SchedulerService.ListMapNodes:input_type -> shardsched.v1.ListMapNodesRequest
-	56,  // 127: shardsched.v1.SchedulerService.GetFragmentation:input_type -> shardsched.v1.GetFragmentationRequest
-	38,  // 128: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
-	67,  // 129: shardsched.v1.SchedulerService.ListDecisions:input_type -> shardsched.v1.ListDecisionsRequest
-	80,  // 130: shardsched.v1.SchedulerService.ListPlugins:input_type -> shardsched.v1.ListPluginsRequest
-	84,  // 131: shardsched.v1.SchedulerService.GetConfiguration:input_type -> shardsched.v1.GetConfigurationRequest
-	59,  // 132: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
-	76,  // 133: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	98,  // 134: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	6,   // 135: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	8,   // 136: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	10,  // 137: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	13,  // 138: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	16,  // 139: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	19,  // 140: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	22,  // 141: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	31,  // 142: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	46,  // 143: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
-	53,  // 144: shardsched.v1.SchedulerService.GetNodeMap:output_type -> shardsched.v1.GetNodeMapResponse
-	55,  // 145: shardsched.v1.SchedulerService.ListMapNodes:output_type -> shardsched.v1.ListMapNodesResponse
-	58,  // 146: shardsched.v1.SchedulerService.GetFragmentation:output_type -> shardsched.v1.GetFragmentationResponse
-	43,  // 147: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
-	68,  // 148: shardsched.v1.SchedulerService.ListDecisions:output_type -> shardsched.v1.ListDecisionsResponse
-	83,  // 149: shardsched.v1.SchedulerService.ListPlugins:output_type -> shardsched.v1.ListPluginsResponse
-	88,  // 150: shardsched.v1.SchedulerService.GetConfiguration:output_type -> shardsched.v1.GetConfigurationResponse
-	62,  // 151: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
-	77,  // 152: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	99,  // 153: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	135, // [135:154] is the sub-list for method output_type
-	116, // [116:135] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	45,  // 31: shardsched.v1.ExplainResponse.pod_group:type_name -> shardsched.v1.PodGroupStatus
+	33,  // 32: shardsched.v1.SpreadConstraint.domains:type_name -> shardsched.v1.SpreadDomain
+	117, // 33: shardsched.v1.WorkloadPod.created:type_name -> google.protobuf.Timestamp
+	117, // 34: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
+	117, // 35: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
+	117, // 36: shardsched.v1.PendingPod.created:type_name -> google.protobuf.Timestamp
+	117, // 37: shardsched.v1.PendingPod.backoff_until:type_name -> google.protobuf.Timestamp
+	117, // 38: shardsched.v1.GateCount.oldest:type_name -> google.protobuf.Timestamp
+	37,  // 39: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
+	117, // 40: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	39,  // 41: shardsched.v1.PendingGroup.queues:type_name -> shardsched.v1.QueueCounts
+	40,  // 42: shardsched.v1.PendingGroup.oldest_pods:type_name -> shardsched.v1.PendingPod
+	42,  // 43: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
+	39,  // 44: shardsched.v1.ListPendingResponse.queues:type_name -> shardsched.v1.QueueCounts
+	116, // 45: shardsched.v1.ListPendingResponse.age_bins:type_name -> google.protobuf.Duration
+	41,  // 46: shardsched.v1.ListPendingResponse.gates:type_name -> shardsched.v1.GateCount
+	117, // 47: shardsched.v1.PodGroupStatus.created:type_name -> google.protobuf.Timestamp
+	118, // 48: shardsched.v1.PodGroupStatus.reasons:type_name -> shardsched.v1.ReasonCount
+	117, // 49: shardsched.v1.PodGroupStatus.since:type_name -> google.protobuf.Timestamp
+	45,  // 50: shardsched.v1.ListPodGroupsResponse.pod_groups:type_name -> shardsched.v1.PodGroupStatus
+	46,  // 51: shardsched.v1.ListPodGroupsResponse.states:type_name -> shardsched.v1.PodGroupStateCount
+	117, // 52: shardsched.v1.PodGroupMember.created:type_name -> google.protobuf.Timestamp
+	45,  // 53: shardsched.v1.ExplainPodGroupResponse.status:type_name -> shardsched.v1.PodGroupStatus
+	49,  // 54: shardsched.v1.ExplainPodGroupResponse.members:type_name -> shardsched.v1.PodGroupMember
+	52,  // 55: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
+	54,  // 56: shardsched.v1.ExplainNodeResponse.on_node:type_name -> shardsched.v1.NodePod
+	55,  // 57: shardsched.v1.NodePod.requests:type_name -> shardsched.v1.ResourceQuantity
+	2,   // 58: shardsched.v1.GetNodeMapRequest.colour:type_name -> shardsched.v1.NodeColour
+	57,  // 59: shardsched.v1.GetNodeMapResponse.groups:type_name -> shardsched.v1.NodeGroup
+	59,  // 60: shardsched.v1.GetNodeMapResponse.scale:type_name -> shardsched.v1.NodeScale
+	58,  // 61: shardsched.v1.GetNodeMapResponse.classes:type_name -> shardsched.v1.NodeClass
+	64,  // 62: shardsched.v1.GetFragmentationResponse.resources:type_name -> shardsched.v1.ResourceFragmentation
+	116, // 63: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
+	117, // 64: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
+	116, // 65: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
+	67,  // 66: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
+	68,  // 67: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
+	81,  // 68: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	117, // 69: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	25,  // 70: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	76,  // 71: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
+	116, // 72: shardsched.v1.PastDecision.waited:type_name -> google.protobuf.Duration
+	116, // 73: shardsched.v1.PastDecision.took:type_name -> google.protobuf.Duration
+	71,  // 74: shardsched.v1.PastDecision.preemption:type_name -> shardsched.v1.Preemption
+	72,  // 75: shardsched.v1.Preemption.victims:type_name -> shardsched.v1.PreemptedPod
+	73,  // 76: shardsched.v1.Preemption.budgets:type_name -> shardsched.v1.BudgetUse
+	116, // 77: shardsched.v1.ListDecisionsRequest.slow:type_name -> google.protobuf.Duration
+	70,  // 78: shardsched.v1.ListDecisionsResponse.decisions:type_name -> shardsched.v1.PastDecision
+	77,  // 79: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
+	79,  // 80: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	117, // 81: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	117, // 82: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	25,  // 83: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	26,  // 84: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	82,  // 85: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	98,  // 86: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	116, // 87: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	116, // 88: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	116, // 89: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	85,  // 90: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	116, // 91: shardsched.v1.PluginUse.took:type_name -> google.protobuf.Duration
+	85,  // 92: shardsched.v1.ExtenderUse.latency:type_name -> shardsched.v1.Quantiles
+	86,  // 93: shardsched.v1.ListPluginsResponse.plugins:type_name -> shardsched.v1.PluginLatency
+	88,  // 94: shardsched.v1.ListPluginsResponse.uses:type_name -> shardsched.v1.PluginUse
+	89,  // 95: shardsched.v1.ListPluginsResponse.extenders:type_name -> shardsched.v1.ExtenderUse
+	92,  // 96: shardsched.v1.GetConfigurationResponse.profiles:type_name -> shardsched.v1.ProfileConfiguration
+	93,  // 97: shardsched.v1.GetConfigurationResponse.differences:type_name -> shardsched.v1.ConfigurationDifference
+	94,  // 98: shardsched.v1.GetConfigurationResponse.lacking:type_name -> shardsched.v1.LackingPods
+	116, // 99: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	116, // 100: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	85,  // 101: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	96,  // 102: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	86,  // 103: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	15,  // 104: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	97,  // 105: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	106, // 106: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	104, // 107: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
+	101, // 108: shardsched.v1.Summary.queues:type_name -> shardsched.v1.QueueLength
+	117, // 109: shardsched.v1.Summary.leading_since:type_name -> google.protobuf.Timestamp
+	102, // 110: shardsched.v1.Summary.progress:type_name -> shardsched.v1.Progress
+	103, // 111: shardsched.v1.Summary.stages:type_name -> shardsched.v1.StageLatency
+	99,  // 112: shardsched.v1.Summary.pod_groups:type_name -> shardsched.v1.PodGroupOutcome
+	45,  // 113: shardsched.v1.PodGroupOutcome.status:type_name -> shardsched.v1.PodGroupStatus
+	100, // 114: shardsched.v1.PodGroupOutcome.nodes:type_name -> shardsched.v1.PodGroupNode
+	117, // 115: shardsched.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	85,  // 116: shardsched.v1.StageLatency.latency:type_name -> shardsched.v1.Quantiles
+	105, // 117: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
+	116, // 118: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	109, // 119: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	109, // 120: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	117, // 121: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	117, // 122: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	117, // 123: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	70,  // 124: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
+	114, // 125: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
+	115, // 126: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
+	117, // 127: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
+	5,   // 128: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	7,   // 129: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	9,   // 130: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	11,  // 131: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	14,  // 132: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	17,  // 133: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	20,  // 134: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	23,  // 135: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	51,  // 136: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
+	56,  // 137: shardsched.v1.SchedulerService.GetNodeMap:input_type -> shardsched.v1.GetNodeMapRequest
+	61,  // 138: shardsched.v1.SchedulerService.ListMapNodes:input_type -> shardsched.v1.ListMapNodesRequest
+	63,  // 139: shardsched.v1.SchedulerService.GetFragmentation:input_type -> shardsched.v1.GetFragmentationRequest
+	38,  // 140: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	44,  // 141: shardsched.v1.SchedulerService.ListPodGroups:input_type -> shardsched.v1.ListPodGroupsRequest
+	48,  // 142: shardsched.v1.SchedulerService.ExplainPodGroup:input_type -> shardsched.v1.ExplainPodGroupRequest
+	74,  // 143: shardsched.v1.SchedulerService.ListDecisions:input_type -> shardsched.v1.ListDecisionsRequest
+	87,  // 144: shardsched.v1.SchedulerService.ListPlugins:input_type -> shardsched.v1.ListPluginsRequest
+	91,  // 145: shardsched.v1.SchedulerService.GetConfiguration:input_type -> shardsched.v1.GetConfigurationRequest
+	66,  // 146: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
+	83,  // 147: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	107, // 148: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	6,   // 149: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	8,   // 150: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	10,  // 151: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	13,  // 152: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	16,  // 153: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	19,  // 154: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	22,  // 155: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	31,  // 156: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	53,  // 157: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
+	60,  // 158: shardsched.v1.SchedulerService.GetNodeMap:output_type -> shardsched.v1.GetNodeMapResponse
+	62,  // 159: shardsched.v1.SchedulerService.ListMapNodes:output_type -> shardsched.v1.ListMapNodesResponse
+	65,  // 160: shardsched.v1.SchedulerService.GetFragmentation:output_type -> shardsched.v1.GetFragmentationResponse
+	43,  // 161: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	47,  // 162: shardsched.v1.SchedulerService.ListPodGroups:output_type -> shardsched.v1.ListPodGroupsResponse
+	50,  // 163: shardsched.v1.SchedulerService.ExplainPodGroup:output_type -> shardsched.v1.ExplainPodGroupResponse
+	75,  // 164: shardsched.v1.SchedulerService.ListDecisions:output_type -> shardsched.v1.ListDecisionsResponse
+	90,  // 165: shardsched.v1.SchedulerService.ListPlugins:output_type -> shardsched.v1.ListPluginsResponse
+	95,  // 166: shardsched.v1.SchedulerService.GetConfiguration:output_type -> shardsched.v1.GetConfigurationResponse
+	69,  // 167: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
+	84,  // 168: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	108, // 169: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	149, // [149:170] is the sub-list for method output_type
+	128, // [128:149] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -9077,14 +10032,14 @@ func file_shardsched_v1_scheduler_proto_init() {
 		return
 	}
 	file_shardsched_v1_query_proto_init()
-	file_shardsched_v1_scheduler_proto_msgTypes[66].OneofWrappers = []any{}
+	file_shardsched_v1_scheduler_proto_msgTypes[73].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   104,
+			NumMessages:   113,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -34,6 +34,8 @@ const (
 	SchedulerService_ListMapNodes_FullMethodName     = "/shardsched.v1.SchedulerService/ListMapNodes"
 	SchedulerService_GetFragmentation_FullMethodName = "/shardsched.v1.SchedulerService/GetFragmentation"
 	SchedulerService_ListPending_FullMethodName      = "/shardsched.v1.SchedulerService/ListPending"
+	SchedulerService_ListPodGroups_FullMethodName    = "/shardsched.v1.SchedulerService/ListPodGroups"
+	SchedulerService_ExplainPodGroup_FullMethodName  = "/shardsched.v1.SchedulerService/ExplainPodGroup"
 	SchedulerService_ListDecisions_FullMethodName    = "/shardsched.v1.SchedulerService/ListDecisions"
 	SchedulerService_ListPlugins_FullMethodName      = "/shardsched.v1.SchedulerService/ListPlugins"
 	SchedulerService_GetConfiguration_FullMethodName = "/shardsched.v1.SchedulerService/GetConfiguration"
@@ -77,6 +79,10 @@ type SchedulerServiceClient interface {
 	GetFragmentation(ctx context.Context, in *GetFragmentationRequest, opts ...grpc.CallOption) (*GetFragmentationResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(ctx context.Context, in *ListPendingRequest, opts ...grpc.CallOption) (*ListPendingResponse, error)
+	// ListPodGroups pages through the pod groups, with why each of them waits.
+	ListPodGroups(ctx context.Context, in *ListPodGroupsRequest, opts ...grpc.CallOption) (*ListPodGroupsResponse, error)
+	// ExplainPodGroup tells why a pod group waits, and what became of each of its members.
+	ExplainPodGroup(ctx context.Context, in *ExplainPodGroupRequest, opts ...grpc.CallOption) (*ExplainPodGroupResponse, error)
 	// ListDecisions pages through the decisions that the leader remembers, the newest first.
 	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
 	// ListPlugins tells what plugins and extenders take, by profile.
@@ -238,6 +244,26 @@ func (c *schedulerServiceClient) ListPending(ctx context.Context, in *ListPendin
 	return out, nil
 }
 
+func (c *schedulerServiceClient) ListPodGroups(ctx context.Context, in *ListPodGroupsRequest, opts ...grpc.CallOption) (*ListPodGroupsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPodGroupsResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListPodGroups_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) ExplainPodGroup(ctx context.Context, in *ExplainPodGroupRequest, opts ...grpc.CallOption) (*ExplainPodGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainPodGroupResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ExplainPodGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListDecisionsResponse)
@@ -333,6 +359,10 @@ type SchedulerServiceServer interface {
 	GetFragmentation(context.Context, *GetFragmentationRequest) (*GetFragmentationResponse, error)
 	// ListPending tells what pending pods want and do not get, by cause and workload.
 	ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error)
+	// ListPodGroups pages through the pod groups, with why each of them waits.
+	ListPodGroups(context.Context, *ListPodGroupsRequest) (*ListPodGroupsResponse, error)
+	// ExplainPodGroup tells why a pod group waits, and what became of each of its members.
+	ExplainPodGroup(context.Context, *ExplainPodGroupRequest) (*ExplainPodGroupResponse, error)
 	// ListDecisions pages through the decisions that the leader remembers, the newest first.
 	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
 	// ListPlugins tells what plugins and extenders take, by profile.
@@ -393,6 +423,12 @@ func (UnimplementedSchedulerServiceServer) GetFragmentation(context.Context, *Ge
 }
 func (UnimplementedSchedulerServiceServer) ListPending(context.Context, *ListPendingRequest) (*ListPendingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListPending not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListPodGroups(context.Context, *ListPodGroupsRequest) (*ListPodGroupsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPodGroups not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ExplainPodGroup(context.Context, *ExplainPodGroupRequest) (*ExplainPodGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainPodGroup not implemented")
 }
 func (UnimplementedSchedulerServiceServer) ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDecisions not implemented")
@@ -660,6 +696,42 @@ func _SchedulerService_ListPending_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_ListPodGroups_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPodGroupsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListPodGroups(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListPodGroups_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListPodGroups(ctx, req.(*ListPodGroupsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_ExplainPodGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainPodGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ExplainPodGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ExplainPodGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ExplainPodGroup(ctx, req.(*ExplainPodGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_ListDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListDecisionsRequest)
 	if err := dec(in); err != nil {
@@ -822,6 +894,14 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListPending",
 			Handler:    _SchedulerService_ListPending_Handler,
+		},
+		{
+			MethodName: "ListPodGroups",
+			Handler:    _SchedulerService_ListPodGroups_Handler,
+		},
+		{
+			MethodName: "ExplainPodGroup",
+			Handler:    _SchedulerService_ExplainPodGroup_Handler,
 		},
 		{
 			MethodName: "ListDecisions",

@@ -210,6 +210,8 @@ func validMessages() []message {
 		&ListObjectsRequest{Kind: "Pod", Namespace: "d", Limit: 500},
 		&WatchRequest{Kind: "Node", AfterRevision: 4},
 		&ExplainRequest{Namespace: "d", Name: "a", Top: 5, NodeNames: []string{"n1"}, AllNodes: true},
+		&ListPodGroupsRequest{Namespace: "d", LabelSelector: "team=a", State: "gated", Limit: 1000, ContinueToken: "d/a"},
+		&ExplainPodGroupRequest{Namespace: "d", Name: "a", Limit: 1000, ContinueToken: "1/a"},
 		&ListPendingRequest{Namespace: "d", LabelSelector: "app=web", PodsOfGroup: 10},
 		&ListDecisionsRequest{Namespace: "d", NamePrefix: "a", Kind: "Job", Workload: "a", Node: "n1", Outcome: "placed", Slow: durationpb.New(1), Limit: 5},
 		&GetNodeMapRequest{GroupLabels: []string{"zone", "rack"}, Colour: NodeColour_NODE_COLOUR_SCORE, Namespace: "d", Name: "a", Plugin: "X"},

@@ -75,6 +75,15 @@ func FuzzListObjectsRequest(f *testing.F) {
 	fuzz(f, func() *ListObjectsRequest { return new(ListObjectsRequest) }, &ListObjectsRequest{Kind: "Pod", Namespace: "d", Limit: 500})
 }
 
+func FuzzListPodGroupsRequest(f *testing.F) {
+	fuzz(f, func() *ListPodGroupsRequest { return new(ListPodGroupsRequest) }, &ListPodGroupsRequest{Namespace: "d", State: "gated", Limit: 500})
+}
+
+func FuzzExplainPodGroupRequest(f *testing.F) {
+	fuzz(f, func() *ExplainPodGroupRequest { return new(ExplainPodGroupRequest) },
+		&ExplainPodGroupRequest{Namespace: "d", Name: "a", Limit: 500, ContinueToken: "1/a"})
+}
+
 func FuzzWatchRequest(f *testing.F) {
 	fuzz(f, func() *WatchRequest { return new(WatchRequest) }, &WatchRequest{Kind: "Node", AfterRevision: 4})
 }

@@ -219,6 +219,35 @@ func (x *ListPendingRequest) Validate() error {
 	return within("pods_of_group", int64(x.GetPodsOfGroup()), 0, maxTop)
 }
 
+// Validate checks the namespace, the state, the number, and how long the texts are.
+func (x *ListPodGroupsRequest) Validate() error {
+	if err := optionalPath("namespace", x.GetNamespace()); err != nil {
+		return err
+	}
+	for _, f := range []struct{ name, value string }{
+		{"label_selector", x.GetLabelSelector()}, {"state", x.GetState()}, {"continue_token", x.GetContinueToken()},
+	} {
+		if err := text(f.name, f.value, maxText); err != nil {
+			return err
+		}
+	}
+	return within("limit", int64(x.GetLimit()), 0, maxTop)
+}
+
+// Validate checks the names, the number, and how long the token is.
+func (x *ExplainPodGroupRequest) Validate() error {
+	if err := path("namespace", x.GetNamespace()); err != nil {
+		return err
+	}
+	if err := path("name", x.GetName()); err != nil {
+		return err
+	}
+	if err := text("continue_token", x.GetContinueToken(), maxText); err != nil {
+		return err
+	}
+	return within("limit", int64(x.GetLimit()), 0, maxTop)
+}
+
 // Outcomes are what a decision can be asked for by.
 const (
 	OutcomePlaced     = "placed"

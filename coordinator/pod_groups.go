@@ -1,0 +1,32 @@
+package coordinator
+
+import (
+	"context"
+
+	"github.com/shardsched/shardsched/coordinator/observe"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// PodGroups pages through the pod groups, with why each of them waits.
+func (s *Scheduler) PodGroups(ctx context.Context, req *pb.ListPodGroupsRequest) (*pb.ListPodGroupsResponse, error) {
+	x, err := observe.NewPodGroups(req, s.groups)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reads.Serve(ctx, x.Read()); err != nil {
+		return nil, err
+	}
+	return x.Page(), nil
+}
+
+// PodGroup tells why a pod group waits, and what became of each of its members.
+func (s *Scheduler) PodGroup(ctx context.Context, req *pb.ExplainPodGroupRequest) (*pb.ExplainPodGroupResponse, error) {
+	x, err := observe.NewPodGroup(req, observe.PodGroupReader{Groups: s.groups, Queue: s.queue, Placed: s.state})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reads.Serve(ctx, x.Read()); err != nil {
+		return nil, err
+	}
+	return x.Answer()
+}
