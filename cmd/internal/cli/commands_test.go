@@ -318,6 +318,50 @@ func (m *memory) ListPending(_ context.Context, q *pb.ListPendingRequest) (*pb.L
 	return out, nil
 }
 
+// train is a gang that waits.
+func train() *pb.PodGroupStatus {
+	return &pb.PodGroupStatus{
+		Namespace: "ml", Name: "train", Policy: "Gang", MinCount: 3, State: "unschedulable", Exist: 3, Fit: 2, Domain: "rack=r7", DomainFits: 2,
+		Verdict: "pod group is unschedulable: 2 of 3 needed fit (3 exist)", Priority: 5,
+	}
+}
+
+// ListPodGroups answers with a page for each pod group.
+func (m *memory) ListPodGroups(_ context.Context, q *pb.ListPodGroupsRequest) (*pb.ListPodGroupsResponse, error) {
+	if q.GetNamespace() == "default" {
+		return &pb.ListPodGroupsResponse{Note: "PodGroups are not read: the feature gate GenericWorkload is off"}, nil
+	}
+	if q.GetContinueToken() == "" {
+		return &pb.ListPodGroupsResponse{ContinueToken: "ml/train", PodGroups: []*pb.PodGroupStatus{train()}}, nil
+	}
+	return &pb.ListPodGroupsResponse{PodGroups: []*pb.PodGroupStatus{{
+		Namespace: "ml", Name: "web", State: "gated", Exist: 1, Verdict: "waiting for pods's pod group \"web\" to appear in scheduling queue: 1 exist",
+	}}}, nil
+}
+
+// ExplainPodGroup answers with a page for each member.
+func (m *memory) ExplainPodGroup(_ context.Context, q *pb.ExplainPodGroupRequest) (*pb.ExplainPodGroupResponse, error) {
+	if q.GetName() != "train" {
+		return nil, status.Errorf(codes.NotFound, "PodGroup %s/%s is not known", q.GetNamespace(), q.GetName())
+	}
+	g := train()
+	g.Reasons = []*pb.ReasonCount{{Reason: "Insufficient nvidia.com/gpu", Nodes: 51}}
+	e := &pb.ExplainPodGroupResponse{
+		Status: g, DoNotFit: 1, HeldBack: 1, Fit: 1, TopologyKey: "rack", PreferredTopology: []string{"switch", "row"},
+		SliceSize: 2, SliceTopology: "host", Notes: []string{"4 nodes are held for gang ml/big"},
+	}
+	members := []*pb.PodGroupMember{
+		{Name: "train-2", State: "does not fit", Queue: "unschedulable", Attempts: 4, Message: "0/52 nodes are available: 51 Insufficient nvidia.com/gpu."},
+		{Name: "train-1", State: "held back by mates", Queue: "unschedulable", Attempts: 4, Nominated: "n2", Message: "pod group is unschedulable"},
+		{Name: "train-0", State: "fits", Node: "n1", Domain: "r7"},
+	}
+	at := len(q.GetContinueToken())
+	if e.Members = members[at : at+1]; at < 2 {
+		e.ContinueToken = strings.Repeat("x", at+1)
+	}
+	return e, nil
+}
+
 func (m *memory) GetSummary(context.Context, *pb.GetSummaryRequest) (*pb.GetSummaryResponse, error) {
 	return &pb.GetSummaryResponse{Summary: &pb.Summary{Nodes: 3, Shards: 1, PodsBound: 2, Decisions: 2, Classes: 1}}, nil
 }

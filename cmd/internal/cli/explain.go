@@ -33,7 +33,7 @@ func newExplainCommand(s Streams) *cobra.Command {
 		Use:        "explain (KIND NAME | KIND/NAME)",
 		SuggestFor: []string{"describe", "why"},
 		GroupID:    groupClient,
-		Short:      "Tell why a pod is where it is or why it is nowhere, and what a node has left",
+		Short:      "Tell why a pod is where it is or why it is nowhere, why a gang waits, and what a node has left",
 		Long: `Tell why a pod is where it is, or why it is nowhere:
 
 - of a placed pod, the score that each plugin gives the best nodes;
@@ -47,6 +47,7 @@ of a pod that is gone for ten minutes more.
 Of a workload (a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or
 ReplicationController) the pod is explained that is worst off. Of a node it tells what
 is left, what of that can't be used, and which of the pending pods it would take.
+Of a PodGroup it tells why the gang waits, and which of its members fit.
 
 Any coordinator may be asked, also where the API server keeps the pods: a standby sends
 the question on to the leader.`,
@@ -54,6 +55,7 @@ the question on to the leader.`,
   shardsched explain pod web-1 -n shop --top 10
   shardsched explain pod web-1 -n shop --node n17 --node n18
   shardsched explain deployment/web -n shop
+  shardsched explain podgroup ml/train
   shardsched explain node n17`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeSubjects(s, &o.connection, &o.namespace),
@@ -66,8 +68,11 @@ the question on to the leader.`,
 				return err
 			}
 			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
-				if x.kind == client.KindNode {
+				switch x.kind {
+				case client.KindNode:
 					return o.runNode(ctx, s, cl, x.name)
+				case kindPodGroup:
+					return o.runPodGroup(ctx, s, cl, x)
 				}
 				return o.run(ctx, s, cl, x)
 			})
@@ -110,7 +115,7 @@ func (o *explainOptions) parse() error {
 	return o.listing.parse()
 }
 
-// subject is what is explained. kind is Pod, Node or that of a workload.
+// subject is what is explained. kind is Pod, Node, PodGroup or that of a workload.
 type subject struct{ kind, namespace, name string }
 
 func (x subject) String() string {
@@ -135,7 +140,7 @@ func explained(word string) string {
 	word = strings.ToLower(word)
 	for kind, words := range map[string][]string{
 		"Deployment": {"deployments", "deploy"}, "ReplicaSet": {"replicasets", "rs"}, "StatefulSet": {"statefulsets", "sts"},
-		"DaemonSet": {"daemonsets", "ds"}, "Job": {"jobs"}, "ReplicationController": {"replicationcontrollers", "rc"},
+		kindPodGroup: {"podgroups"}, "DaemonSet": {"daemonsets", "ds"}, "Job": {"jobs"}, "ReplicationController": {"replicationcontrollers", "rc"},
 	} {
 		if word == strings.ToLower(kind) || slices.Contains(words, word) {
 			return kind
@@ -160,7 +165,7 @@ func (o *explainOptions) subject(args []string) (x subject, err error) {
 	}
 	if len(args) == 2 {
 		if x.kind = explained(args[0]); x.kind == "" {
-			return x, usagef("%q can't be explained: pods are, nodes, and workloads that make pods", args[0])
+			return x, usagef("%q can't be explained: pods are, nodes, PodGroups, and workloads that make pods", args[0])
 		}
 	}
 	if first, rest, found := strings.Cut(word, "/"); found {
@@ -217,6 +222,9 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 	}
 	if e.GetNote() != "" {
 		fmt.Fprintf(b, "Note: %s\n", strings.Map(printable, e.GetNote()))
+	}
+	if g := e.GetPodGroup(); g != nil {
+		fmt.Fprintf(b, "Member of PodGroup %s/%s: %s\n", g.GetNamespace(), g.GetName(), strings.Map(printable, g.GetVerdict()))
 	}
 	explainWaits(b, e.GetWaits())
 	explainHistory(b, e.GetHistory())

@@ -65,6 +65,9 @@ as apply prints it. Any field can be selected by, not only those that an API ser
 knows. A pod on a node is shown as Bound, but its phase stays Pending, for no kubelet
 starts it: --field-selector spec.nodeName= selects the pods that wait.
 
+PodGroups are shown as the scheduler sees them, each with why it waits, also where an
+API server keeps them; -o yaml and the like show the objects.
+
 Objects come in pages of 500, and are printed as they come unless sorted.`,
 		Example: `  shardsched get pods -A -o wide
   shardsched get nodes -w
@@ -73,6 +76,7 @@ Objects come in pages of 500, and are printed as they come unless sorted.`,
   shardsched get pods -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName --sort-by .spec.priority
   shardsched get pvc -n shop
   shardsched get devices n1
+  shardsched get podgroups -A
   shardsched get workers
   shardsched get plugins`,
 		ValidArgsFunction: completeObjects(s, &o.connection, &o.scope,
@@ -154,7 +158,7 @@ func (o *getOptions) validate(word string, names []string) error {
 		return o.checkFields(objects.New(objects.Kind(kind)))
 	}
 	switch word {
-	case "device", "devices", "worker", "workers", "shard", "shards", "plugin", "plugins":
+	case "device", "devices", "worker", "workers", "shard", "shards", "plugin", "plugins", "podgroup", "podgroups":
 	case "configuration":
 		if len(names) > 0 {
 			return usagef("there is one configuration: name nothing behind it")
@@ -168,6 +172,8 @@ func (o *getOptions) validate(word string, names []string) error {
 func (o *getOptions) run(ctx context.Context, s Streams, cl *client.Client, word string, names []string) error {
 	kind, ok := kindOf(word)
 	switch {
+	case explained(word) == kindPodGroup && o.tellsPodGroups():
+		return o.podGroups(ctx, s, cl, names)
 	case ok:
 		return o.objects(ctx, s, cl, kind, names)
 	case strings.HasPrefix(word, "device"):

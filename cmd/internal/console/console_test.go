@@ -49,6 +49,16 @@ func hostileScheduler() *scheduler {
 			NoEffect:    []string{hostile}, Departures: []string{hostile}, Extenders: []string{hostile},
 			Lacking: []*pb.LackingPods{{What: hostile, Pods: 1, Example: hostile}},
 		},
+		podGroups: &pb.ListPodGroupsResponse{
+			PodGroups: []*pb.PodGroupStatus{hostilePodGroup()}, ContinueToken: hostile,
+			States: []*pb.PodGroupStateCount{{State: hostile, PodGroups: 1}},
+		},
+		podGroup: &pb.ExplainPodGroupResponse{
+			Status: hostilePodGroup(), TopologyKey: hostile, PreferredTopology: []string{hostile}, SliceSize: 2, SliceTopology: hostile,
+			Notes: []string{hostile}, ContinueToken: hostile, Members: []*pb.PodGroupMember{
+				{Name: hostile, Node: hostile, State: hostile, Queue: hostile, Message: hostile, Nominated: hostile, Domain: hostile},
+			},
+		},
 		pending: hostilePending(), decisions: hostileDecisions(), explanation: hostileExplanation(),
 		traces: &pb.ListTracesResponse{Traces: []*pb.Trace{{Id: hostile, Spans: []*pb.Span{
 			{Id: "1", Name: hostile, Service: hostile, Attributes: []string{hostile}, Error: hostile}, {Id: "2", Parent: "1", Name: hostile},

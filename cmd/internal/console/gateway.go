@@ -34,8 +34,8 @@ const downloadParameter = "download"
 
 // readingRPCs are those that the gateway offers. ListObjects and Watch are not among them: objects may hold environment variables.
 func readingRPCs() []string {
-	return []string{"Explain", "ExplainNode", "GetConfiguration", "GetFragmentation", "GetLeader", "GetNodeMap", "GetSummary",
-		"ListDecisions", "ListDevices", "ListMapNodes", "ListPending", "ListPlugins", "ListShards", "ListTraces", "ListWorkers"}
+	return []string{"Explain", "ExplainNode", "ExplainPodGroup", "GetConfiguration", "GetFragmentation", "GetLeader", "GetNodeMap", "GetSummary",
+		"ListDecisions", "ListDevices", "ListMapNodes", "ListPending", "ListPlugins", "ListPodGroups", "ListShards", "ListTraces", "ListWorkers"}
 }
 
 // gateway makes calls of the client API of GET requests: each parameter of the query is a field of the request.

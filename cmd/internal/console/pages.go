@@ -8,6 +8,8 @@ func pages() []page {
 		nodePage(),
 		pendingPage(),
 		podPage(),
+		podGroupsPage(),
+		podGroupPage(),
 		workloadPage(),
 		decisionsPage(),
 		preemptionsPage(),

@@ -164,6 +164,10 @@ func (v *visit) podFacts(e *pb.ExplainResponse) []fact {
 	if past := e.GetHistory(); len(past) > 0 && past[0].GetKind() != "" && past[0].GetKind() != "Pod" {
 		out = append(out, fact{"Workload", workloadCell(past[0])})
 	}
+	if g := e.GetPodGroup(); g != nil {
+		name := g.GetNamespace() + "/" + g.GetName()
+		out = append(out, fact{"Pod group", words(name).to(podGroupLink(g)).below(g.GetVerdict())})
+	}
 	return out
 }
 

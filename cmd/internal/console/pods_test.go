@@ -33,6 +33,13 @@ func hostilePending() *pb.ListPendingResponse {
 	}
 }
 
+func hostilePodGroup() *pb.PodGroupStatus {
+	return &pb.PodGroupStatus{
+		Namespace: hostile, Name: hostile, Policy: hostile, State: hostile, Verdict: hostile, Domain: hostile,
+		Reasons: []*pb.ReasonCount{{Reason: hostile, Nodes: 1}},
+	}
+}
+
 func hostileDecisions() *pb.ListDecisionsResponse {
 	d := &pb.Decision{Pod: hostile, Message: hostile, Nominated: hostile, Victims: []string{hostile}, Profile: hostile}
 	return &pb.ListDecisionsResponse{ContinueToken: hostile, Decisions: []*pb.PastDecision{
@@ -54,7 +61,7 @@ func hostileExplanation() *pb.ExplainResponse {
 		Causes:   []*pb.Cause{{Plugin: hostile, Cause: hostile, Detail: hostile, Help: hostile, Preemption: hostile, Nodes: 1}},
 		Workload: hostile, Pod: hostile, WorkloadPods: 2, WorkloadPending: 1, Filters: []string{hostile},
 		WorkloadMembers: []*pb.WorkloadPod{{Name: hostile, Queue: hostile}, {Name: hostile, Node: hostile, Zone: hostile}},
-		Budgets:         []*pb.DisruptionBudget{{Budget: hostile}},
+		Budgets:         []*pb.DisruptionBudget{{Budget: hostile}}, PodGroup: hostilePodGroup(),
 		Spread: []*pb.SpreadConstraint{{TopologyKey: hostile, MaxSkew: 1, WhenUnsatisfiable: hostile, DomainsTotal: 1, Domains: []*pb.SpreadDomain{
 			{Name: hostile, Pods: 3, Nodes: 1, Domains: 1},
 		}}},

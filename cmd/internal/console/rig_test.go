@@ -35,6 +35,8 @@ type scheduler struct {
 	explanation *pb.ExplainResponse
 	pending     *pb.ListPendingResponse
 	decisions   *pb.ListDecisionsResponse
+	podGroups   *pb.ListPodGroupsResponse
+	podGroup    *pb.ExplainPodGroupResponse
 	decided     *pb.ListDecisionsRequest // the last
 	traces      *pb.ListTracesResponse
 
@@ -114,6 +116,20 @@ func (s *scheduler) ListPending(context.Context, *pb.ListPendingRequest) (*pb.Li
 		return &pb.ListPendingResponse{}, s.err
 	}
 	return s.pending, s.err
+}
+
+func (s *scheduler) ListPodGroups(context.Context, *pb.ListPodGroupsRequest) (*pb.ListPodGroupsResponse, error) {
+	if s.podGroups == nil {
+		return &pb.ListPodGroupsResponse{}, s.err
+	}
+	return s.podGroups, s.err
+}
+
+func (s *scheduler) ExplainPodGroup(context.Context, *pb.ExplainPodGroupRequest) (*pb.ExplainPodGroupResponse, error) {
+	if s.podGroup == nil {
+		return &pb.ExplainPodGroupResponse{}, s.err
+	}
+	return s.podGroup, s.err
 }
 
 func (s *scheduler) ListDecisions(_ context.Context, r *pb.ListDecisionsRequest) (*pb.ListDecisionsResponse, error) {
