@@ -9,7 +9,8 @@ MODULE   := github.com/shardsched/shardsched
 # Folders of packages that start no goroutine, hold no lock and have no channel: all their tests run without the race
 # detector, which makes them take 5 to 20 times as long and would see nothing. All others run under it.
 # cmd/stages_test.go holds this list to the code.
-PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/internal/plainjson cmd/internal/readonly cmd/internal/summary \
+PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/internal/picture cmd/internal/plainjson \
+	cmd/internal/readonly cmd/internal/summary \
 	cmd/internal/whatif cmd/internal/workload cmd/shardsched/app cmd/shardsched-plugins/load coordinator/answers coordinator/census \
 	coordinator/cluster coordinator/compile coordinator/config coordinator/config/policy coordinator/count coordinator/domains \
 	coordinator/groups coordinator/objects coordinator/placement coordinator/preempt/units coordinator/queue \

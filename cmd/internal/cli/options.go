@@ -213,6 +213,8 @@ type SimulateOptions struct {
 	Recording
 	// Objects is where the input is written, workloads as their pods. Empty: nowhere.
 	Objects string
+	// Picture is where an SVG is written of where the members of PodGroups go; empty: nowhere.
+	Picture string
 	// Seed shuffles what has no order of its own. No decision depends on it.
 	Seed    uint64
 	Tracing otlp.Options

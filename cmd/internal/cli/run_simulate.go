@@ -82,7 +82,7 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	}
 	sim := simulation{sharding: o.Sharding, config: configuration, extenders: o.AskExtenders, plugins: o.plugins, decisions: log,
 		recording: o.Recording, process: o.Process, tracing: o.Tracing}
-	seen := &placements{placed: map[types.UID]bool{}}
+	seen := &placements{placed: map[types.UID]string{}}
 	sim.reporter = seen
 	report := newProgress(s, waiting(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
@@ -94,6 +94,11 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if err := errors.Join(printSummary(s, out, o.Output, sum), err); err != nil {
 		return err
 	}
+	if o.Picture != "" {
+		if err := writePicture(o.Picture, in, seen.placed, sum.GetPodGroups()); err != nil {
+			return err
+		}
+	}
 	if !seen.all(in.Come) {
 		return errPends
 	}
@@ -104,21 +109,21 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 type placements struct {
 	coordinator.Silent
 	mu     sync.Mutex
-	placed map[types.UID]bool
+	placed map[types.UID]string
 }
 
 // Scheduled is part of coordinator.Reporter.
-func (x *placements) Scheduled(p *v1.Pod, _ string) {
+func (x *placements) Scheduled(p *v1.Pod, node string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.placed[p.UID] = true
+	x.placed[p.UID] = node
 }
 
 // all tells whether all of some pods have found a node.
 func (x *placements) all(pods []*v1.Pod) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !x.placed[p.UID] })
+	return !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return x.placed[p.UID] == "" })
 }
 
 // tellOfExtenders says what a simulation leaves out of what the configuration's extenders are for, and how many of the pods that
@@ -213,7 +218,9 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		if gctx.Err() != nil {
 			return nil
 		}
-		sum, err = s.Summary(gctx)
+		if sum, err = s.Summary(gctx); err == nil {
+			sum.PodGroups, err = podGroupOutcomes(gctx, s)
+		}
 		return err
 	})
 	if err := g.Wait(); err != nil {

@@ -78,6 +78,7 @@ pods without a UID and a node are the change.`,
 	fs.StringVar(&o.Decisions, "decisions", "", "write every decision to `FILE`, one JSON line each; -: standard output")
 	o.Recording.addFlags(fs)
 	fs.StringVar(&o.Objects, "write-objects", "", "write what is simulated to `FILE`, with defaults, workloads as their pods")
+	fs.StringVar(&o.Picture, "picture", "", "draw where the members of PodGroups go to `FILE`, as SVG")
 	addDemoFlags(fs, &o.Demo, &o.Devices, &o.Seed, "simulate")
 	o.Tracing.AddFlags(fs)
 	fs.StringVar(&o.Rollout, "rollout", "rolling", "how a changed template comes to the pods: rolling, as the workload's strategy says, or "+
@@ -154,6 +155,9 @@ func (o *SimulateOptions) validate() error {
 	}
 	if err := oneOf("output", o.Output, "text", "json", "markdown"); err != nil {
 		return err
+	}
+	if asked := o.changes(); o.Picture != "" && len(asked) > 0 {
+		return usagef("--picture is of one schedule, without a change: leave %s out", strings.Join(asked, ", "))
 	}
 	if o.Objects != "" && o.Output == "markdown" {
 		return usagef("--write-objects is of one schedule, which has no markdown form")

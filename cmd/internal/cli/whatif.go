@@ -339,7 +339,7 @@ func (o *SimulateOptions) apart() apart {
 	switch {
 	case len(o.changes()) > 0 || o.Output == "markdown":
 		return apartAlways
-	case o.Objects != "":
+	case o.Objects != "" || o.Picture != "":
 		return apartNever
 	}
 	return apartAuto

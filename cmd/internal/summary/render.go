@@ -27,6 +27,7 @@ func JSON(w io.Writer, s *pb.Summary) error {
 func Render(w io.Writer, s *pb.Summary, style Style) error {
 	p := &page{style: style}
 	p.totals(s)
+	p.podGroups(s.GetPodGroups())
 	p.pending(s)
 	p.plugins(s.GetPlugins())
 	p.workers(s)

@@ -1,4 +1,5 @@
-// Package gang is a plugin that binds the pods of a gang together or not at all.
+// Package gang is a plugin that binds the pods of a gang together or not at all. It is an example of what plugins can do: PodGroups
+// (docs/groups.md) are better. There a gang is decided in one step, holds no room while it waits, and says why it waits.
 //
 // A pod belongs to the gang that its label gang.shardsched.io/name names, in its namespace, and the
 // label gang.shardsched.io/size says how many pods make the gang complete. Each gets a node as
