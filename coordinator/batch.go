@@ -107,6 +107,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.tuning.end(took)
 	s.metrics.Batch(len(attempts), took, s.answers.Work())
 	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.Lag())
+	s.metrics.PodGroups(s.groups)
 }
 
 // forget lets go of what the attempts hold: the next batch uses their memory.

@@ -62,7 +62,7 @@ func (s *Scheduler) decideNext(ctx context.Context, attempts []attempt) (decided
 
 // decideGang decides the attempts of one pod group.
 func (s *Scheduler) decideGang(ctx context.Context, attempts []attempt) bool {
-	g := s.groups.Of(attempts[0].Pod.Obj)
+	g, begun := s.groups.Of(attempts[0].Pod.Obj), s.cfg.Now()
 	o := s.placeGang(ctx, g, attempts)
 	switch {
 	case o.broken != nil:
@@ -90,6 +90,7 @@ func (s *Scheduler) decideGang(ctx context.Context, attempts []attempt) bool {
 		return false
 	}
 	s.tellGang(o)
+	s.metrics.PodGroup(o.result(), attempts[0].Pod.Obj.Spec.SchedulerName, s.cfg.Now().Sub(begun))
 	return s.err == nil
 }
 

@@ -30,3 +30,16 @@ func (s *Scheduler) PodGroup(ctx context.Context, req *pb.ExplainPodGroupRequest
 	}
 	return x.Answer()
 }
+
+// result is what a try of a pod group came to, as metrics name it.
+func (o *gangOutcome) result() string {
+	switch o.code {
+	case gangFits:
+		return observe.PodGroupScheduled
+	case gangPreempting:
+		return observe.PodGroupPreempting
+	case gangFailed:
+		return observe.PodGroupError
+	}
+	return observe.PodGroupUnschedulable
+}

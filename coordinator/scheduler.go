@@ -330,6 +330,7 @@ func (s *Scheduler) sweep(now time.Time) {
 func (s *Scheduler) rest() {
 	now := s.cfg.Now()
 	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.Lag())
+	s.metrics.PodGroups(s.groups)
 	s.metrics.Rest(now, len(s.binds.pending) > 0)
 	if len(s.watchers) == 0 || !s.idle() {
 		return

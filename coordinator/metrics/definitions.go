@@ -77,6 +77,12 @@ func Upstream() []Definition {
 		gauge("scheduler_unschedulable_pods", "The number of unschedulable pods broken down by plugin name. A pod will increment the "+
 			"gauge for all plugins that caused it to not schedule and so this metric have meaning only when broken down by plugin.",
 			"plugin", "profile"),
+		counter("scheduler_podgroup_schedule_attempts_total", "Number of attempts to schedule pod group, by the result. 'unschedulable' means a "+
+			"pod group could not be scheduled, while 'error' means an internal scheduler problem.", "result", "profile"),
+		histogram("scheduler_podgroup_scheduling_attempt_duration_seconds",
+			"Pod group scheduling attempt latency in seconds (scheduling algorithm + binding)", 0.001, 2, 15, "result", "profile"),
+		histogram("scheduler_podgroup_scheduling_algorithm_duration_seconds", "Pod group scheduling algorithm latency in seconds",
+			0.001, 2, 15),
 		counter("scheduler_volume_binder_cache_requests_total", "Total number for request volume binding cache", "operation"),
 		counter("scheduler_volume_scheduling_stage_error_total", "Volume scheduling stage error count", "operation"),
 		counter("scheduler_resourceclaim_creates_total", "Number of ResourceClaims creation requests within scheduler", "status"),
@@ -142,6 +148,9 @@ func Own() []Definition {
 		gauge("shardsched_journal_lag_entries", "Queue entries that are not written to etcd yet."),
 		gauge("shardsched_quarantined_objects",
 			"Objects that could not be taken in as a whole, by kind: refused by the tables, or met by a bug.", "kind"),
+		gauge("shardsched_pod_groups", "Pod groups by state: waiting, gated, unschedulable, preempting, failed, given_up or scheduled.",
+			"state"),
+		gauge("shardsched_pod_group_deficit_pods", "How many more members unschedulable pod groups need room for, in all."),
 		gauge("shardsched_term", "The term of the leader."),
 	}
 }

@@ -49,6 +49,7 @@ type Meters struct {
 	preemptionAttempts, dryRuns, dryRunRows prometheus.Counter
 	preemptionVictims                       *metrics.Histogram
 	framework                               *pluginCalls
+	podGroups                               podGroupMeter
 }
 
 // pluginAt is a plugin at an extension point.
