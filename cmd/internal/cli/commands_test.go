@@ -20,9 +20,13 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/devices"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -326,8 +330,37 @@ func train() *pb.PodGroupStatus {
 	}
 }
 
-// ListPodGroups answers with a page for each pod group.
+// keptPodGroups are those of the objects that are kept.
+func (m *memory) keptPodGroups(q *pb.ListPodGroupsRequest) (*pb.ListPodGroupsResponse, error) {
+	known := groups.New(groups.All())
+	for _, o := range m.objects {
+		obj, err := objects.Decode(o.GetRaw())
+		if err != nil {
+			return nil, err
+		}
+		switch obj := obj.(type) {
+		case *v1alpha2.PodGroup:
+			obj.CreationTimestamp = metav1.Time{}
+			known.Set(obj)
+		case *v1.Pod:
+			known.PodSet(obj, true)
+		}
+	}
+	x, err := observe.NewPodGroups(q, known)
+	if err != nil || known.Len() == 0 {
+		return nil, err
+	}
+	defer x.Read().End()
+	for step := x.Read().Step; !step(); {
+	}
+	return x.Page(), nil
+}
+
+// ListPodGroups answers with a page for each pod group, or with those that are kept.
 func (m *memory) ListPodGroups(_ context.Context, q *pb.ListPodGroupsRequest) (*pb.ListPodGroupsResponse, error) {
+	if kept, err := m.keptPodGroups(q); kept != nil || err != nil {
+		return kept, err
+	}
 	if q.GetNamespace() == "default" {
 		return &pb.ListPodGroupsResponse{Note: "PodGroups are not read: the feature gate GenericWorkload is off"}, nil
 	}

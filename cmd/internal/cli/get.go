@@ -154,11 +154,15 @@ func (o *getOptions) validate(word string, names []string) error {
 	if len(names) > 0 && o.selects() {
 		return usagef("give either names or selectors, not both")
 	}
-	if kind, ok := kindOf(word); ok {
+	kind, ok := kindOf(word)
+	switch {
+	case ok && kind == kindPodGroup && o.tellsPodGroups(): // by the fields of what the scheduler tells
+		return nil
+	case ok:
 		return o.checkFields(objects.New(objects.Kind(kind)))
 	}
 	switch word {
-	case "device", "devices", "worker", "workers", "shard", "shards", "plugin", "plugins", "podgroup", "podgroups":
+	case "device", "devices", "worker", "workers", "shard", "shards", "plugin", "plugins":
 	case "configuration":
 		if len(names) > 0 {
 			return usagef("there is one configuration: name nothing behind it")
