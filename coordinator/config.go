@@ -41,6 +41,8 @@ type SchedulerConfig struct {
 	Shards int
 	// Groups are the gates of pod groups.
 	Groups groups.Gates
+	// GangReservation has room held for the first gang that can't start.
+	GangReservation bool
 	// BatchSize is how many pods share a round at the most; 0: DefaultBatchSize.
 	// It has no influence on decisions.
 	BatchSize int

@@ -96,8 +96,9 @@ type Scheduler struct {
 	admission   admission
 	preemptions preemptions
 	parking     parking
-	groups      *groups.Groups // nil: there are no pod groups
-	domains     *domains.Index // of pod groups' topology keys
+	groups      *groups.Groups       // nil: there are no pod groups
+	domains     *domains.Index       // of pod groups' topology keys
+	holder      types.NamespacedName // the pod group that room is held for; zero: none
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.
 	failing map[types.UID]struct{}

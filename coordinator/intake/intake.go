@@ -139,7 +139,9 @@ func (t *Intake) object(old, now objects.Object) {
 // change brings an object into the state of the cluster as it is now.
 func (t *Intake) change(old, now objects.Object) error {
 	// A pod that is nominated to a node holds no devices there.
-	if kind := objects.KindOf(cmp.Or(now, old)); kind != objects.KindPodDisruptionBudget && !kind.OfDevices() {
+	switch kind := objects.KindOf(cmp.Or(now, old)); {
+	case kind == objects.KindPodDisruptionBudget, kind == objects.KindPodGroup, kind.OfDevices():
+	default:
 		t.Nominees.Forget()
 	}
 	return t.State.Change(old, now)

@@ -40,6 +40,9 @@ type KnowsGroups interface {
 // Name is the PodGroup's.
 func (g *Group) Name() types.NamespacedName { return g.name }
 
+// Pods are its pods of the queue, in no order. The caller must not change the list, which holds until the queue changes.
+func (g *Group) Pods() []*Pod { return g.pods }
+
 // Len counts the pods.
 func (g *Group) Len() int { return len(g.pods) }
 
