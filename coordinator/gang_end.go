@@ -48,7 +48,7 @@ func (o *gangOutcome) leaving(i int) leaving {
 		return leaving{failed: o.whole()}
 	case o.code == gangPreempting && m.fits():
 		return leaving{message: preemptingGroup, by: byGang, nominating: &objects.Nominating{Node: m.node}}
-	case o.code == gangShort && m.node != "" && o.awaitsVictims():
+	case o.code == gangShort && m.node != "" && (o.holds || o.awaitsVictims()):
 		// Differs from upstream: there, the nominations of mates end at the first attempt while victims are still leaving, and the room that
 		// the victims give is nobody's.
 		return leaving{message: quorumMissed, by: byGang, nominating: &objects.Nominating{Node: m.node}}
@@ -72,6 +72,7 @@ func (o *gangOutcome) awaitsVictims() bool {
 // failGang sends the members back to the queue: nobody has a node. Then what may help them is carried out.
 func (s *Scheduler) failGang(ctx context.Context, o *gangOutcome) {
 	o.shareVictims()
+	o.holds = s.holdsFor(o)
 	for i := range o.members {
 		s.failMember(ctx, &o.members[i], o.leaving(i))
 	}

@@ -8,6 +8,8 @@ import (
 // that fit are nominated to their nodes, so that pods of its priority and below leave the room alone that they would take; all others
 // may fill what is left. It goes before pods of its priority where more room becomes free, and so it gains room until it starts. The next
 // gang that fails takes its place once it has started, is gone, gated or given up, or fails against one of higher priority.
+//
+// Differs from upstream: no room is held there, and a big gang waits for as long as small pods keep coming.
 
 // holdsFor tells whether the room that an attempt has found stays held for the pod group, which was too little for it.
 func (s *Scheduler) holdsFor(o *gangOutcome) bool {

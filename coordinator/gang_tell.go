@@ -12,6 +12,9 @@ import (
 // tellGang keeps what the attempt has found of a pod group.
 func (s *Scheduler) tellGang(o *gangOutcome) {
 	v := o.verdict()
+	if o.code == gangShort && !o.holds && s.queue.GroupOf(s.holder) != nil {
+		v.Waits = fmt.Sprintf("room, some of which is held for pod group %s", s.holder)
+	}
 	v.Follow(o.group.Verdict(), s.cfg.Now())
 	o.group.SetVerdict(v)
 }

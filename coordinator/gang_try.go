@@ -57,6 +57,8 @@ type gangOutcome struct {
 	nodes   int
 	reasons map[string]int
 	code    gangCode
+	// holds: the room that it has found stays held for it.
+	holds bool
 	// status is the PodGroup's sentence where it is not placed; empty: the usual one.
 	status string
 	// best is the domain that takes the most members, and bestFits how many, with those that are scheduled; zero: domains play no part.

@@ -12,6 +12,8 @@ import (
 //
 //	a member is ready for the first time ──give-up-after──> given up ──retry-after──> its members are let in, anew
 //
+// Differs from upstream: a pod group is tried for ever there.
+//
 // A pod group that is given up is gated: no event has it tried. A new member lets it in, or a change of the PodGroup.
 
 // deadline is when something is due of a pod group.

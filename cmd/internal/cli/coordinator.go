@@ -70,6 +70,8 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 	fs.BoolVar(&o.Standalone, "standalone", false, "without Kubernetes: objects come from clients and are kept in etcd")
 	o.Sharding.addFlags(fs, "local-workers", "workers to run in this process beside those that register", 0)
 	o.Sharding.addServiceFlags(fs)
+	fs.BoolVar(&o.GangReservation, "gang-reservation", false, "hold the room that the first gang in order finds while it is too little for "+
+		"it to start, against pods of its priority and below")
 	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
 	o.Recording.addFlags(fs)
 

@@ -137,6 +137,8 @@ type CoordinatorOptions struct {
 	// MaxInUnschedulable is how long a pod rests at the most before it is tried
 	// again without an event.
 	MaxInUnschedulable time.Duration
+	// GangReservation has room held for the first gang that can't start.
+	GangReservation bool
 	// Kube are kube-scheduler's flags. What of them counts without Kubernetes is above.
 	Kube *kubeflags.Flags
 	// Legacy are the flags that kube-scheduler had up to 1.22.

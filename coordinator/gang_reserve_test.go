@@ -1,0 +1,107 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/internal/testkit/build"
+)
+
+// crowded is a gang of 4 on two nodes of 2 CPUs, one of which another pod has.
+func crowded(t *testing.T, cfg SchedulerConfig) *gangScene {
+	old := build.Pod("old").UID("old").CPU("1").Node("n-1").Obj()
+	nodes := append(nodesOf("2", "n-0"), nodesOf("2", "n-1")...)
+	cfg.MaxBackoff = -1
+	x := playGang(t, cfg, build.Gang("g", 4).Obj(), nodes, append([]*v1.Pod{old}, members("a", "b", "c", "d")...)...)
+	if n := x.queue.Len(queue.Unschedulable); n != 4 {
+		t.Fatalf("%d members wait, want all", n)
+	}
+	return x
+}
+
+func (x *gangScene) arrives(t *testing.T, p *v1.Pod) {
+	t.Helper()
+	x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: p})
+	x.turn(t)
+}
+
+func (x *gangScene) leaves(t *testing.T, name, node string) {
+	t.Helper()
+	x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: build.Pod(name).UID(name).CPU("1").Node(node).Obj()})
+	x.turn(t)
+}
+
+// on tells on which nodes pods are, in order.
+func (x *gangScene) on(uids ...string) string {
+	var list []string
+	for _, uid := range uids {
+		_, node, _ := x.state.Pod(build.Pod("").UID(uid).Obj().UID)
+		list = append(list, node)
+	}
+	return strings.Join(list, " ")
+}
+
+func TestRoomThatAGangLacksIsTakenByOthersUnlessItIsHeld(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		x := crowded(t, SchedulerConfig{GangReservation: held})
+		x.arrives(t, build.Pod("small").UID("small").CPU("1").Obj())
+		if got := x.on("small"); (got == "") != held {
+			t.Errorf("held %v: a pod of the same priority is on %q", held, got)
+		}
+		x.leaves(t, "old", "n-1")
+		if got := x.on("a", "b", "c", "d"); (strings.TrimSpace(got) != "") != held {
+			t.Errorf("held %v: once there is as much room as it lacked, the gang is on %q", held, got)
+		}
+	}
+}
+
+func TestHeldRoomIsNobodysOfHigherPriority(t *testing.T) {
+	x := crowded(t, SchedulerConfig{GangReservation: true})
+	x.arrives(t, build.Pod("high").UID("high").CPU("1").Priority(1).Obj())
+	if x.on("high") == "" {
+		t.Error("a pod of higher priority waits for a gang")
+	}
+}
+
+func TestHeldRoomIsFreeOnceTheGangIsGone(t *testing.T) {
+	x := crowded(t, SchedulerConfig{GangReservation: true})
+	x.arrives(t, build.Pod("small").UID("small").CPU("1").Obj())
+	for _, p := range members("a", "b", "c", "d") {
+		p.Status.NominatedNodeName = x.queue.Get(p.UID).NominatedNode
+		x.event(&objects.Event{Type: objects.Modified, Kind: objects.KindPod, Pod: p}) // as the status tells it
+		x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: p})
+	}
+	x.turn(t)
+	if x.on("small") == "" {
+		t.Error("room is held for a gang that is gone")
+	}
+}
+
+func TestRoomIsHeldForTheFirstGangAlone(t *testing.T) {
+	x := crowded(t, SchedulerConfig{GangReservation: true})
+	add := func(group string, priority int32) {
+		x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPodGroup, Object: build.Gang(group, 4).Obj()})
+		for _, name := range []string{"0", "1", "2", "3"} {
+			x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod,
+				Pod: build.Pod(group + name).UID(group + name).CPU("1").Priority(priority).Member(group).Obj()})
+		}
+		x.turn(t)
+	}
+	holds := func(uid string) bool { return x.queue.Get(build.Pod("").UID(uid).Obj().UID).NominatedNode != "" }
+	add("equal", 0)
+	if !holds("a") || holds("equal0") || x.holder.Name != "g" {
+		t.Errorf("room is held for %v, want the first gang", x.holder)
+	}
+	want := "room, some of which is held for pod group default/g"
+	if v := x.groups.Of(build.Pod("").Member("equal").Obj()).Verdict(); v.Waits != want {
+		t.Errorf("the second gang waits for %q, want %q", v.Waits, want)
+	}
+	add("higher", 1)
+	if holds("a") || !holds("higher0") || x.holder.Name != "higher" {
+		t.Errorf("room is held for %v, want the gang of higher priority", x.holder)
+	}
+}
