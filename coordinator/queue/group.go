@@ -189,6 +189,9 @@ func (q *Queue) popWithMates(p *Pod, early bool, into []*Pod) []*Pod {
 	}
 	slices.SortFunc(into[from:], inGang)
 	if most := from + groups.MaxMembers; len(into) > most {
+		if slices.Contains(into[most:], p) {
+			into[most-1] = p
+		}
 		clear(into[most:])
 		into = into[:most]
 	}
