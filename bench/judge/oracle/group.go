@@ -29,6 +29,17 @@ func (p *Placement) of(all []fwk.NodeInfo) []fwk.NodeInfo {
 	return slices.DeleteFunc(slices.Clone(all), func(n fwk.NodeInfo) bool { return !p.nodes[n.Node().Name] })
 }
 
+// Domain is the nodes whose label has a value.
+func (o *Oracle) Domain(key, value string) *Placement {
+	p := &Placement{nodes: map[string]bool{}}
+	for name, n := range o.nodes {
+		if v, ok := n.Labels[key]; ok && v == value {
+			p.nodes[name] = true
+		}
+	}
+	return p
+}
+
 // PodGroup is the pod group that a pod is a member of; nil: there is none.
 func (o *Oracle) PodGroup(pod *v1.Pod) *schedulingv1alpha2.PodGroup {
 	if pod.Spec.SchedulingGroup == nil || !groupsOn() {

@@ -37,6 +37,8 @@ const (
 	Nominated Family = "nominated"
 	// Preempting: DefaultPreemption, with disruption budgets.
 	Preempting Family = "preempting"
+	// Groups: pod groups, in every scenario, beside some of the other families.
+	Groups Family = "groups"
 	// Devices: DynamicResources, and extended resources that devices stand for.
 	Devices Family = "devices"
 	// DevicesBeside: Devices in every scenario, beside some of the other families that are evaluated.
@@ -66,8 +68,8 @@ func ParseFamilies(text string) (out []Family, err error) {
 			out = append(out, AllFamilies()...)
 		case name == "evaluated":
 			out = append(out, Evaluated()...)
-		case !slices.Contains(append(AllFamilies(), DevicesBeside, Pools), f):
-			return nil, fmt.Errorf("no family %q: there are %v", name, append(AllFamilies(), DevicesBeside, Pools))
+		case !slices.Contains(append(AllFamilies(), DevicesBeside, Pools, Groups), f):
+			return nil, fmt.Errorf("no family %q: there are %v", name, append(AllFamilies(), DevicesBeside, Pools, Groups))
 		case without:
 			out = slices.DeleteFunc(out, func(x Family) bool { return x == f })
 		default:
@@ -130,6 +132,8 @@ func (f Family) make(g *generator) family {
 		return newDeviceFamily(g)
 	case Pools:
 		return newPoolFamily(g)
+	case Groups:
+		return &groupFamily{g: g, tight: g.chance(50)}
 	}
 	return calm{} // Profiles and Partial are the configuration's
 }

@@ -37,6 +37,9 @@ func (r *replay) order(ctx context.Context, round int, decisions []Decision) []*
 		if held := r.upstream.Gated(ctx, pod); d.Node != "" || strings.HasPrefix(held, "waiting for scheduling gates") {
 			differs(&c, "", "waits for", held, "")
 		}
+		if d.PodGroup != "" {
+			continue // who comes with it, came at any time
+		}
 		came := r.arrived[pod.UID]
 		if came.IsZero() {
 			continue

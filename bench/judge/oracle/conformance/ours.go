@@ -40,6 +40,11 @@ type Decision struct {
 	// Claims are those that are given devices with the decision, in the pod's order; the one for extended
 	// resources has no name.
 	Claims []DecidedClaim `json:"claims"`
+	// PodGroup is the pod group that the pod was decided with, Held the node that it would have got where its mates are too few, Domain
+	// what they share, "key=value".
+	PodGroup string `json:"podGroup"`
+	Held     string `json:"held"`
+	Domain   string `json:"domain"`
 	// written are claims as they are written for the decision, and inFlight those that get devices with it, where that is told.
 	written, inFlight []*resourcev1.ResourceClaim
 }
@@ -65,7 +70,7 @@ type ours struct {
 	patience time.Duration
 }
 
-func startOurs(ctx context.Context, file []byte, split Split, kept *keeper) (*ours, error) {
+func startOurs(ctx context.Context, file []byte, s *Scenario, split Split, kept *keeper) (*ours, error) {
 	c, err := ourConfig(file)
 	if err != nil {
 		return nil, err
@@ -79,7 +84,7 @@ func startOurs(ctx context.Context, file []byte, split Split, kept *keeper) (*ou
 	o.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "conformance", Term: 1, Shards: split.Shards, BatchSize: split.Batch,
 		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now, DisruptionController: true,
-		Registerer: o.metrics, Recorder: kept.recorder(),
+		Registerer: o.metrics, Recorder: kept.recorder(), Groups: s.PodGroups.ours(),
 	})
 	if err != nil {
 		return nil, err

@@ -21,6 +21,11 @@ func Random(seed uint64, maxNodes int, families []Family) *Scenario {
 	g := &generator{strange: strange{rand.New(rand.NewPCG(seed, seed))}, odd: seed%2 == 1, owned: map[types.UID]Round{}}
 	nodes := 1 + g.IntN(maxNodes)
 	var always Family
+	if len(families) > 0 && families[0] == Groups {
+		if always, families = Groups, families[1:]; len(families) == 0 {
+			families = besideGroups()
+		}
+	}
 	if len(families) == 1 {
 		switch families[0] {
 		case Devices, Pools:
@@ -29,12 +34,16 @@ func Random(seed uint64, maxNodes int, families []Family) *Scenario {
 			always, families = Devices, Evaluated()
 		}
 	}
+	g.topology = always == Groups && seed%4 > 0
 	g.choose(families, always)
 	if seed%7 == 0 && len(g.families) == 0 { // more keys than groups
 		g.scattered, nodes = true, maxNodes
 	}
 	g.build(nodes)
 	s := &Scenario{}
+	if always == Groups {
+		s.PodGroups = &PodGroups{Topology: g.topology}
+	}
 	if seed%3 == 0 {
 		s.Config = g.configuration(slices.Contains(families, Profiles), families)
 		g.profiles = s.Config.names()
@@ -75,6 +84,8 @@ type generator struct {
 	// owned are the objects that came with a pod.
 	owned map[types.UID]Round
 	made  int
+	// topology says that pod groups may ask for domains.
+	topology bool
 	// started is how many pods have a time at which they started.
 	started int
 }
@@ -89,6 +100,10 @@ func (g *generator) choose(families []Family, always Family) {
 	}
 	if always != "" { // claims are in the namespace that the others gave a pod
 		families = append(slices.DeleteFunc(families, func(f Family) bool { return f == always }), always)
+	}
+	if i := slices.Index(families, Devices); i >= 0 && always == Groups { // pod groups, too, and after all that makes objects of a pod's own
+		families = append(slices.Delete(families, i, i+1), Devices, Groups)
+		families = slices.Delete(families, slices.Index(families, Groups), slices.Index(families, Groups)+1)
 	}
 	if i := slices.Index(families, Nominated); i >= 0 { // it looks at what the others gave a pod
 		families = append(slices.Delete(families, i, i+1), Nominated)

@@ -47,6 +47,9 @@ type Result struct {
 	Claims int
 	// Exhausted is how many decisions end at the bound of a search for devices: upstream has none in steps, and nothing is compared.
 	Exhausted int
+	// Gangs is how many attempts at pod groups were held, Started those after which members were placed, and Held how many members
+	// would have got a node and did not. Ties is how many domains upstream could take with ties broken otherwise than we guessed.
+	Gangs, Started, Held, Ties int
 	// Pinned is how many classes were decided with pinned sums.
 	Pinned      int
 	Differences []*Difference
@@ -72,11 +75,20 @@ func (r *Result) count(other *Result) {
 	r.Claims += other.Claims
 	r.Exhausted += other.Exhausted
 	r.Pinned += other.Pinned
+	r.Gangs += other.Gangs
+	r.Started += other.Started
+	r.Held += other.Held
+	r.Ties += other.Ties
 }
 
 func (r *Result) String() string {
-	return fmt.Sprintf("%d decisions (%d refusals, %d errors), %d verdicts on nodes, %d preemptions (of %d candidates), %d differences",
-		r.Decisions, r.Refusals, r.Errors, r.NodeVerdicts, r.Preemptions, r.Candidates, len(r.Differences))
+	gangs := ""
+	if r.Gangs > 0 {
+		gangs = fmt.Sprintf("%d attempts at pod groups (%d placed members; %d members were held back; %d domains by other ties), ", r.Gangs,
+			r.Started, r.Held, r.Ties)
+	}
+	return fmt.Sprintf("%d decisions (%d refusals, %d errors), %d verdicts on nodes, %d preemptions (of %d candidates), %s%d differences",
+		r.Decisions, r.Refusals, r.Errors, r.NodeVerdicts, r.Preemptions, r.Candidates, gangs, len(r.Differences))
 }
 
 // Run decides a scenario and holds every decision against upstream. It stops at the first
@@ -92,6 +104,11 @@ func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) 
 	if err != nil {
 		return nil, err
 	}
+	restore, err := s.PodGroups.open()
+	if err != nil {
+		return nil, err
+	}
+	defer restore()
 	r, err := newReplay(ctx, config)
 	if err != nil {
 		return nil, err
@@ -99,7 +116,7 @@ func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) 
 	defer func() { err = errors.Join(err, r.own.end()) }()
 	kept := newKeeper(ctx, s)
 	defer func() { err = errors.Join(err, kept.end()) }()
-	own, err := startOurs(ctx, config, split, kept)
+	own, err := startOurs(ctx, config, s, split, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -164,13 +181,18 @@ func (r *replay) round(ctx context.Context, i int, round Round, decisions []Deci
 		}
 	}
 	r.result.Differences = append(r.result.Differences, r.order(ctx, i, decisions)...)
-	for _, d := range decisions {
-		if len(r.result.Differences) > 0 {
-			return nil
+	for len(decisions) > 0 && len(r.result.Differences) == 0 {
+		n, d, err := 1, decisions[0], error(nil)
+		if d.PodGroup == "" {
+			err = r.hold(ctx, i, d)
+		} else {
+			n = len(attemptOf(decisions))
+			err = r.holdGroup(ctx, i, decisions[:n])
 		}
-		if err := r.hold(ctx, i, d); err != nil {
+		if err != nil {
 			return fmt.Errorf("decision %d: %w", d.Seq, err)
 		}
+		decisions = decisions[n:]
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ import (
 type Scenario struct {
 	// Config is the configuration file; nil: there is none.
 	Config *Configuration `json:"config,omitempty"`
+	// PodGroups are the feature gates of pod groups; nil: they are off.
+	PodGroups *PodGroups `json:"podGroups,omitempty"`
 	// Split is how our scheduler cuts the work up, where the scenario is written down.
 	Split  Split   `json:"split"`
 	Rounds []Round `json:"rounds"`

@@ -1,0 +1,290 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/bench/judge/oracle"
+)
+
+// held is what upstream tells a member that fits while its mates are too few.
+const held = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, one or more plugins asked to wait and " +
+	"no plugin rejected pod"
+
+// otherFailed begins what upstream tells the mates of a member that ended in an error.
+const otherFailed = "failed to schedule other pod from a pod group: "
+
+// attemptOf are the first decisions that are of one attempt at a pod group: no pod is in it twice.
+func attemptOf(decisions []Decision) []Decision {
+	first, seen := decisions[0].PodGroup, map[string]bool{}
+	for i, d := range decisions {
+		if d.PodGroup != first || seen[d.UID] {
+			return decisions[:i]
+		}
+		seen[d.UID] = true
+	}
+	return decisions
+}
+
+// attempt is one attempt of ours at a pod group, replayed.
+type attempt struct {
+	*replay
+	round     int
+	decisions []Decision
+	members   []*v1.Pod
+	// within is the placement that our picks are in.
+	within *oracle.Placement
+	trials []*oracle.Trial
+	// errs says that a member ended in an error.
+	errs bool
+	// quorum says that upstream's Permit has let a member go on.
+	quorum bool
+}
+
+// holdGroup holds an attempt at a pod group against upstream: its members' order, each pick given the picks before it, the verdict
+// that upstream's rule makes of them, and the domain. Then it follows where pods were placed.
+func (r *replay) holdGroup(ctx context.Context, round int, decisions []Decision) error {
+	a := &attempt{replay: r, round: round, decisions: decisions}
+	for _, d := range decisions {
+		pod := r.upstream.Pending(types.UID(d.UID))
+		if pod == nil {
+			return fmt.Errorf("pod %s is not pending", d.Pod)
+		}
+		a.members = append(a.members, pod)
+	}
+	r.result.Gangs++
+	a.order(ctx)
+	if done := a.invalid(); done || len(r.result.Differences) > 0 {
+		return nil
+	}
+	placements, err := r.upstream.Placements(ctx, a.members)
+	if err != nil {
+		a.all("message", err.Error())
+		return nil
+	}
+	if a.within = a.placement(placements); a.within == nil {
+		return nil
+	}
+	a.errs = slices.ContainsFunc(decisions, func(d Decision) bool { return strings.HasPrefix(d.Message, otherFailed) })
+	if err := a.domain(ctx, placements); err != nil || len(r.result.Differences) > 0 {
+		return err
+	}
+	return errors.Join(a.replayPicks(ctx), a.undo(ctx))
+}
+
+// succeeded tells whether members were placed.
+func (a *attempt) succeeded() bool {
+	return slices.ContainsFunc(a.decisions, func(d Decision) bool { return d.Node != "" })
+}
+
+// differs notes a difference of the attempt.
+func (a *attempt) differs(d Decision, what, got, want string) {
+	c := comparison{round: a.round, decision: d}
+	differs(&c, "", what, got, want)
+	a.result.Differences = append(a.result.Differences, c.found...)
+}
+
+// order compares who is tried, and in which order: all members that may be, by priority and then by when they came.
+func (a *attempt) order(ctx context.Context) {
+	in := map[types.UID]bool{}
+	for i, pod := range a.members {
+		in[pod.UID] = true
+		if i > 0 && priority(a.members[i-1]) < priority(pod) {
+			a.differs(a.decisions[i], "order of members", name(a.members[i-1])+" first", name(pod)+" first")
+		}
+	}
+	for pod := range a.upstream.AllPending() {
+		mate := pod.Spec.SchedulingGroup != nil && pod.Namespace == a.members[0].Namespace && a.members[0].Spec.SchedulingGroup != nil &&
+			*pod.Spec.SchedulingGroup.PodGroupName == *a.members[0].Spec.SchedulingGroup.PodGroupName
+		if mate && !in[pod.UID] && pod.DeletionTimestamp == nil && a.upstream.Responsible(pod) && a.upstream.Gated(ctx, pod) == "" {
+			a.differs(a.decisions[0], "members that are tried", "without "+name(pod), "with it")
+		}
+	}
+}
+
+func priority(p *v1.Pod) int32 {
+	if p.Spec.Priority == nil {
+		return 0
+	}
+	return *p.Spec.Priority
+}
+
+// all notes a difference where a member's decision says anything else.
+func (a *attempt) all(what, want string) {
+	for _, d := range a.decisions {
+		if !strings.HasPrefix(d.Message, want) || d.Node != "" {
+			a.differs(d, what, d.Message, want)
+			return
+		}
+	}
+}
+
+// invalid tells whether upstream fails the members before it tries one, and compares what it says.
+func (a *attempt) invalid() bool {
+	for _, pod := range a.members[1:] {
+		if first := a.members[0].Spec.SchedulerName; pod.Spec.SchedulerName != first {
+			a.all("message", fmt.Sprintf("all pods in a single pod group should have the same .spec.schedulerName set, got: %q and %q",
+				first, pod.Spec.SchedulerName))
+			return true
+		}
+	}
+	return false
+}
+
+// placement is the one that our picks are in; nil: upstream has no such, which is noted.
+func (a *attempt) placement(all []*oracle.Placement) *oracle.Placement {
+	g := a.upstream.PodGroup(a.members[0])
+	if len(all) == 1 && all[0].Name == "" {
+		return all[0]
+	}
+	key := g.Spec.SchedulingConstraints.Topology[0].Key
+	var names []string
+	for _, p := range all {
+		if a.decisions[0].Domain == key+"="+p.Name {
+			return p
+		}
+		names = append(names, key+"="+p.Name)
+	}
+	a.differs(a.decisions[0], "domain", a.decisions[0].Domain, strings.Join(names, " or "))
+	return nil
+}
+
+// replayPicks judges each member given the picks before it, and compares. Those of an attempt that succeeded stay.
+func (a *attempt) replayPicks(ctx context.Context) error {
+	for i, d := range a.decisions {
+		v, err := a.upstream.JudgeWithin(ctx, a.members[i], a.within)
+		if err != nil {
+			return err
+		}
+		p, err := a.upstream.Preempt(ctx, v)
+		if err != nil {
+			return err
+		}
+		if a.succeeded() {
+			err = a.place(ctx, d, v, p)
+		} else {
+			err = a.hold(ctx, d, v, p)
+		}
+		if err != nil || len(a.result.Differences) > 0 {
+			return err
+		}
+		if v.Err != nil && !v.Rejected() {
+			a.erred(i, v.Err)
+			return nil
+		}
+	}
+	return a.verdict()
+}
+
+// compare compares a member's decision with upstream's verdict on it.
+func (a *attempt) compare(ctx context.Context, d Decision, v *oracle.Verdict, p *oracle.Preemption) error {
+	c := comparison{round: a.round, decision: d, verdict: v, preemption: p, more: true}
+	if v.Err == nil && v.Feasible[d.Node] != nil && a.succeeded() { // devices are told only of those who get them
+		allocated, err := a.upstream.Allocations(ctx, v, d.Node)
+		if err != nil {
+			return err
+		}
+		c.allocated = allocated
+	}
+	c.decided()
+	pod := a.members[slices.IndexFunc(a.decisions, func(x Decision) bool { return x.UID == d.UID })]
+	if a.within.Name == "" && len(a.trials) == 0 && pod.Status.NominatedNodeName == "" && !a.upstream.KeepsRoom(pod.UID) {
+		n, err := a.own.compare(ctx, pod, &c)
+		if err != nil {
+			return err
+		}
+		a.result.NodeVerdicts += n
+	}
+	a.result.Decisions++
+	a.result.Claims += len(c.allocated)
+	if v.Err != nil {
+		a.result.Refusals++
+	}
+	a.result.Differences = append(a.result.Differences, c.found...)
+	return nil
+}
+
+// place follows a member of an attempt that succeeded.
+func (a *attempt) place(ctx context.Context, d Decision, v *oracle.Verdict, p *oracle.Preemption) error {
+	if err := a.compare(ctx, d, v, p); err != nil || len(a.result.Differences) > 0 || d.Node == "" {
+		return err
+	}
+	return a.follow(ctx, v, a.upstream.Pending(types.UID(d.UID)), a.round, d)
+}
+
+// hold puts a member of an attempt that failed on the node that it would have got, until undo.
+func (a *attempt) hold(ctx context.Context, d Decision, v *oracle.Verdict, p *oracle.Preemption) error {
+	if d.Held == "" && a.errs && v.Rejected() {
+		return nil // what it is told is of its mate's error
+	}
+	if d.Held == "" {
+		return a.compare(ctx, d, v, p)
+	}
+	pick := d
+	pick.Node, pick.Message = d.Held, ""
+	if scored := v.Feasible[d.Held]; scored != nil { // how many others there were is not told
+		pick.Feasible, pick.Score = len(v.Feasible), scored.Total
+	}
+	if err := a.compare(ctx, pick, v, p); err != nil || len(a.result.Differences) > 0 {
+		return err
+	}
+	t, err := a.upstream.Try(ctx, v, d.Held)
+	if err != nil {
+		return err
+	}
+	a.trials = append(a.trials, t)
+	permitted, _ := t.Permitted(ctx)
+	a.quorum = a.quorum || permitted
+	a.result.Held++
+	if !a.errs && !strings.HasPrefix(d.Message, held) && !permitted {
+		a.differs(d, "message of a member that fits", d.Message, held)
+	}
+	return nil
+}
+
+// undo takes the members from their nodes, the last first.
+func (a *attempt) undo(ctx context.Context) (err error) {
+	for _, t := range slices.Backward(a.trials) {
+		err = errors.Join(err, t.Undo(ctx))
+	}
+	a.trials = nil
+	return err
+}
+
+// erred compares what mates of a member that ended in an error are told: nobody is placed, and none after it is tried.
+func (a *attempt) erred(at int, of error) {
+	want := otherFailed + of.Error()
+	for i, d := range a.decisions {
+		if i != at && (d.Message != want || d.Node != "") {
+			a.differs(d, "message beside a mate's error", d.Node+d.Message, want)
+		}
+	}
+}
+
+// verdict compares whether the pod group goes on: so it does where upstream's Permit lets any member.
+func (a *attempt) verdict() error {
+	if !a.succeeded() {
+		if a.quorum {
+			a.differs(a.decisions[0], "verdict", "nobody is placed", "a quorum fits")
+		}
+		return nil
+	}
+	a.result.Started++
+	g := a.upstream.PodGroup(a.members[0])
+	if g == nil {
+		a.differs(a.decisions[0], "verdict", "placed", "there is no pod group")
+		return nil
+	}
+	if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
+		if n := a.upstream.Scheduled(g); n < int(gang.MinCount) {
+			a.differs(a.decisions[0], "verdict", fmt.Sprintf("%d are placed", n), fmt.Sprintf("nobody, or %d", gang.MinCount))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/shardsched/shardsched/bench/judge/oracle"
+	"github.com/shardsched/shardsched/coordinator/groups"
+	"github.com/shardsched/shardsched/internal/testkit/build"
+)
+
+// PodGroups are the feature gates of pod groups in a scenario.
+type PodGroups struct {
+	Topology bool `json:"topology,omitempty"`
+}
+
+// ours are the gates as our scheduler has them.
+func (p *PodGroups) ours() groups.Gates {
+	if p == nil {
+		return groups.Gates{}
+	}
+	return groups.Gates{Workload: true, Gang: true, Topology: p.Topology}
+}
+
+// open switches upstream's gates on for as long as a scenario runs.
+func (p *PodGroups) open() (restore func(), err error) {
+	if p == nil {
+		return func() {}, nil
+	}
+	return oracle.PodGroups(oracle.Gates{Topology: p.Topology})
+}
+
+// groupFamily makes pods members of pod groups: gangs whose members are alike or of several classes, all of whom have to fit or
+// fewer, and pod groups of the basic policy; some for a domain, some that come after their pods, or never.
+type groupFamily struct {
+	g    *generator
+	open []*schedulingv1alpha2.PodGroup // that may get more members
+	made int
+	// tight says that nodes take few pods, so that gangs are short of room.
+	tight bool
+	// late are those that come later.
+	late []*schedulingv1alpha2.PodGroup
+}
+
+func (f *groupFamily) first() Round { return nil }
+
+// node says where a node is: pod groups ask for domains.
+func (f *groupFamily) node(n *v1.Node) {
+	f.g.place(n)
+	if f.tight {
+		n.Status.Allocatable[v1.ResourcePods] = resource.MustParse(oneOf(f.g.strange, "1", "2", "3", "5"))
+	}
+}
+
+func (f *groupFamily) pod(p *v1.Pod) Round {
+	p.Spec.PreemptionPolicy = ptr.To(v1.PreemptNever)
+	if p.Spec.NodeName == "unknown" || !f.g.chance(map[bool]int{true: 75, false: 15}[p.Spec.NodeName == ""]) {
+		return nil
+	}
+	return f.join(p)
+}
+
+// join makes a pod a member, of a pod group of its namespace that there is or of a new one.
+func (f *groupFamily) join(p *v1.Pod) (out Round) {
+	i := slices.IndexFunc(f.open, func(g *schedulingv1alpha2.PodGroup) bool { return g.Namespace == p.Namespace })
+	if i < 0 || f.g.chance(15) {
+		group, late := f.group(p.Namespace)
+		f.open = append(f.open, group)
+		i = len(f.open) - 1
+		if late {
+			f.late = append(f.late, group)
+		} else {
+			out = append(out, set(group))
+		}
+	}
+	p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: ptr.To(f.open[i].Name)}
+	if f.g.chance(20) {
+		f.open = slices.Delete(f.open, i, i+1)
+	}
+	return out
+}
+
+// group is a new pod group, which comes late where that is said.
+func (f *groupFamily) group(namespace string) (group *schedulingv1alpha2.PodGroup, late bool) {
+	f.made++
+	name := fmt.Sprintf("group-%d", f.made)
+	b := build.Gang(name, int32(1+f.g.IntN(6)))
+	if f.g.chance(15) {
+		b = build.PodGroup(name)
+	}
+	b.Namespace(namespace)
+	if f.g.topology && f.g.chance(50) {
+		b.Within(oneOf(f.g.strange, v1.LabelTopologyZone, v1.LabelTopologyRegion, rack, rack, rack, "zone", "example.com/nowhere"))
+	}
+	return b.Obj(), f.g.chance(8)
+}
+
+// twin has the mates of a class come together.
+func (f *groupFamily) twin(_, _ *v1.Pod) Round { return nil }
+
+// change brings a pod group that is late, or a mate.
+func (f *groupFamily) change() Round {
+	if len(f.late) > 0 && f.g.chance(50) {
+		group := f.late[0]
+		f.late = f.late[1:]
+		return Round{set(group)}
+	}
+	i := slices.IndexFunc(f.g.pods, func(p *v1.Pod) bool { return p.Spec.SchedulingGroup != nil && f.g.chance(20) })
+	if i < 0 {
+		return f.g.addPod()
+	}
+	f.g.made++
+	name := fmt.Sprintf("mate-%d", f.g.made)
+	mate := f.g.twin(f.g.pods[i], build.Pod(name).Obj())
+	f.g.pods = append(f.g.pods, mate)
+	return Round{set(mate)}
+}
+
+// besideGroups are the families that scenarios of pod groups have beside: those of whom no pod preempts, or is nominated.
+func besideGroups() []Family {
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Features, Devices}
+}

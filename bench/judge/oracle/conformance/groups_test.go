@@ -1,0 +1,29 @@
+package conformance
+
+import (
+	"testing"
+
+	"k8s.io/klog/v2"
+)
+
+// Pod groups: gangs of one class and of several, of which all have to fit or fewer, in domains and without, with spread, affinity,
+// devices, host ports, gates and priorities.
+func TestRandomGroups(t *testing.T) {
+	const seeds = 200
+	var all Result
+	for seed := uint64(1); seed <= seeds && !t.Failed(); seed++ {
+		r, err := Run(klog.NewContext(t.Context(), klog.Logger{}), Random(seed, 30, []Family{Groups}), SplitOf(seed))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, d := range r.Differences {
+			t.Errorf("seed %d: %s", seed, d)
+		}
+		all.Add(r)
+	}
+	if !t.Failed() && (all.Gangs < 1000 || all.Started < 400 || all.Held < 300) {
+		t.Errorf("got %d attempts at pod groups, of which %d placed members, and %d members held back, want 1000, 400 and 300 or more",
+			all.Gangs, all.Started, all.Held)
+	}
+	t.Logf("%v", &all)
+}

@@ -1,0 +1,271 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/internal/testkit/build"
+	"github.com/shardsched/shardsched/worker"
+)
+
+// decideAll has our scheduler decide a scenario, and returns the decisions of each round. Before each it calls before.
+func decideAll(t *testing.T, s *Scenario, split Split, before ...func(own *ours, round int)) (out [][]Decision) {
+	t.Helper()
+	ctx := klog.NewContext(t.Context(), klog.Logger{})
+	config, err := s.Config.file()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := newKeeper(ctx, s)
+	own, err := startOurs(ctx, config, s, split, kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := own.end(); err != nil {
+			t.Error(err)
+		}
+		if err := kept.end(); err != nil {
+			t.Error(err)
+		}
+	}()
+	api := newAPIServer()
+	for i, r := range s.Rounds {
+		for _, f := range before {
+			f(own, i)
+		}
+		decisions, err := own.step(ctx, api.round(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range decisions {
+			if pod := api.podNamed(d.Pod); pod != nil && d.Node != "" {
+				api.place(pod, d.Node, nil)
+			}
+		}
+		out = append(out, decisions)
+	}
+	return out
+}
+
+// groupScenarios are the seeds' scenarios of pod groups, without claims: decideAll has no API server that binds them.
+func groupScenarios(seeds uint64, f func(seed uint64, s *Scenario)) {
+	for seed := uint64(1); seed <= seeds; seed++ {
+		f(seed, Random(seed, 30, []Family{Groups, Gates, Spread, Affinity}))
+	}
+}
+
+// told are decisions without what need not be equal: their numbers.
+func told(rounds [][]Decision, keep func(*Decision) bool) (out []string) {
+	for i, decisions := range rounds {
+		for _, d := range decisions {
+			if keep(&d) {
+				out = append(out, fmt.Sprintf("round %d: %s %s to %q of %d, score %d, held for %q in %q: %s", i, d.PodGroup, d.Pod, d.Node,
+					d.Feasible, d.Score, d.Held, d.Domain, d.Message))
+			}
+		}
+	}
+	return out
+}
+
+func everything(*Decision) bool { return true }
+
+// differ fails where two lists are not the same.
+func differ(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	for i := range max(len(got), len(want)) {
+		g, w := "nothing", "nothing"
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g != w {
+			t.Errorf("%s: decision %d:\n got %s\nwant %s", what, i, g, w)
+			return
+		}
+	}
+}
+
+func TestHowNodesAreSplitChangesNoGang(t *testing.T) {
+	groupScenarios(40, func(seed uint64, s *Scenario) {
+		want := told(decideAll(t, s, Split{Shards: 1, Batch: 512}), everything)
+		for _, split := range []Split{{Shards: 2, Batch: 1}, {Shards: 5, Batch: 7}, {Shards: 16, Batch: 64}} {
+			differ(t, fmt.Sprintf("seed %d, %+v", seed, split), told(decideAll(t, s, split), everything), want)
+		}
+	})
+}
+
+// startWorker starts a worker on loopback, which is killed when its context ends.
+func startWorker(ctx context.Context, t *testing.T, id string) fanout.Member {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := worker.New(worker.Config{Cluster: "conformance", ID: id, Address: l.Addr().String(), Cores: 1})
+	go func() { _ = w.Run(ctx, worker.RunConfig{Listener: l}) }() // how it ends is not what is tested
+	m := w.Member()
+	return fanout.Member{ID: m.Id, Address: m.Address, Cores: m.Cores, Version: m.Version}
+}
+
+// Workers answer, and one of them dies while pods are decided, now sooner and now later.
+func TestAWorkerThatDiesChangesNoGang(t *testing.T) {
+	groupScenarios(24, func(seed uint64, s *Scenario) {
+		split := Split{Shards: 4, Batch: 16}
+		want := told(decideAll(t, s, split), everything)
+		var stop []context.CancelFunc
+		workers := func(own *ours, round int) {
+			if round == 0 {
+				var members []fanout.Member
+				for i := range 3 {
+					ctx, cancel := context.WithCancel(t.Context())
+					members, stop = append(members, startWorker(ctx, t, fmt.Sprint(i))), append(stop, cancel)
+				}
+				own.scheduler.SetMembers(members)
+			}
+			if round < 2 {
+				time.AfterFunc(time.Duration(seed%8)*time.Millisecond, stop[round])
+			}
+		}
+		differ(t, fmt.Sprintf("seed %d", seed), told(decideAll(t, s, split, workers), everything), want)
+		for _, f := range stop {
+			f()
+		}
+	})
+}
+
+// tooLarge is a gang of which no member but one fits anywhere, and that one is held back; priority says when it is tried.
+func tooLarge(priority int32) (out Round) {
+	out = Round{set(build.Gang("too-large", 2).Obj())}
+	for i, cpu := range []string{"10m", "100000"} {
+		p := build.Pod(fmt.Sprintf("too-large-%d", i)).Member("too-large").CPU(cpu).Priority(priority).Obj()
+		never := v1.PreemptNever
+		p.Spec.PreemptionPolicy = &never
+		out = append(out, set(p))
+	}
+	return out
+}
+
+func TestAGangThatFailsChangesNoOtherDecision(t *testing.T) {
+	failed := 0
+	groupScenarios(60, func(seed uint64, s *Scenario) {
+		others := func(d *Decision) bool {
+			if d.PodGroup == "default/too-large" {
+				failed++
+				return false
+			}
+			return true
+		}
+		want := told(decideAll(t, s, SplitOf(seed)), others)
+		with := s.clone()
+		i := int(seed) % len(with.Rounds)
+		with.Rounds[i] = append(slices.Clone(with.Rounds[i]), tooLarge([]int32{-1_000_000, 0, 1_000_000}[seed%3])...)
+		differ(t, fmt.Sprintf("seed %d", seed), told(decideAll(t, with, SplitOf(seed)), others), want)
+	})
+	if failed < 60 {
+		t.Errorf("the gang was tried %d times, want 60 or more", failed)
+	}
+}
+
+// lone is a cluster of nodes of several sizes with some pods, and a gang of one class.
+func lone(seed uint64, members int, group *schedulingv1alpha2.PodGroup) *Scenario {
+	r := Round{}
+	for i := range 6 {
+		r = append(r, set(build.Node(fmt.Sprintf("n%d", i)).CPU(fmt.Sprint(1+(seed*7+uint64(i)*5)%4)).Memory("64Gi").Pods("20").Obj()))
+	}
+	for i := range 4 {
+		r = append(r, set(build.Pod(fmt.Sprintf("there-%d", i)).Node(fmt.Sprintf("n%d", (seed+uint64(i)*3)%6)).CPU("600m").Obj()))
+	}
+	r = append(r, set(group))
+	for i := range members {
+		r = append(r, set(build.Pod(fmt.Sprintf("member-%d", i)).Member(group.Name).CPU("700m").Obj()))
+	}
+	return &Scenario{PodGroups: &PodGroups{}, Rounds: []Round{r}}
+}
+
+// placed are the nodes of those that were placed, by pod.
+func placed(rounds [][]Decision) map[string]string {
+	out := map[string]string{}
+	for _, decisions := range rounds {
+		for _, d := range decisions {
+			if d.Node != "" {
+				out[d.Pod] = d.Node
+			}
+		}
+	}
+	return out
+}
+
+func TestALargerMinCountStartsNoMore(t *testing.T) {
+	for seed := range uint64(20) {
+		before, started := 1, 0
+		for least := int32(1); least <= 24; least++ {
+			n := len(placed(decideAll(t, lone(seed, 24, build.Gang("g", least).Obj()), SplitOf(seed))))
+			if n > 0 {
+				started++
+			}
+			if n > 0 && before == 0 {
+				t.Errorf("seed %d: with minCount %d %d members are placed, with one less nobody is", seed, least, n)
+			}
+			before = n
+		}
+		if started == 0 || started == 24 {
+			t.Errorf("seed %d: the gang starts with %d of 24 minCounts, want some", seed, started)
+		}
+	}
+}
+
+func TestFewerOtherPodsPlaceNoFewerMembers(t *testing.T) {
+	for seed := range uint64(40) {
+		s := lone(seed, 24, build.PodGroup("g").Obj())
+		want := len(placed(decideAll(t, s, SplitOf(seed))))
+		for gone := range 4 {
+			fewer := s.clone()
+			name := fmt.Sprintf("there-%d", gone)
+			fewer.Rounds[0] = slices.DeleteFunc(fewer.Rounds[0], func(e Event) bool { return e.Object.GetName() == name })
+			if got := len(placed(decideAll(t, fewer, SplitOf(seed)))); got < want {
+				t.Errorf("seed %d without %s: got %d members placed, want %d or more", seed, name, got, want)
+			}
+		}
+	}
+}
+
+func TestEqualMembersMayComeInAnyOrder(t *testing.T) {
+	for seed := range uint64(40) {
+		s := lone(seed, 8, build.Gang("g", 4).Obj())
+		want := slices.Sorted(maps.Values(placed(decideAll(t, s, SplitOf(seed)))))
+		turned := s.clone()
+		slices.Reverse(turned.Rounds[0][len(turned.Rounds[0])-8:])
+		if got := slices.Sorted(maps.Values(placed(decideAll(t, turned, SplitOf(seed))))); !slices.Equal(got, want) {
+			t.Errorf("seed %d: got nodes %v, want %v", seed, got, want)
+		}
+	}
+}
+
+func TestNodesThatNoMemberCanUseChangeNothing(t *testing.T) {
+	for seed := range uint64(40) {
+		s := lone(seed, 8, build.Gang("g", 4).Obj())
+		want := placed(decideAll(t, s, SplitOf(seed)))
+		more := s.clone()
+		var useless Round
+		for i := range 5 {
+			useless = append(useless, set(build.Node(fmt.Sprintf("useless-%d", i)).CPU("64").Memory("64Gi").Unschedulable().Obj()))
+		}
+		more.Rounds[0] = append(useless, more.Rounds[0]...)
+		if got := placed(decideAll(t, more, SplitOf(seed))); !maps.Equal(got, want) {
+			t.Errorf("seed %d: got %v, want %v", seed, got, want)
+		}
+	}
+}
