@@ -29,6 +29,8 @@
 // Upstream's side is PreFilter, Filter, PreScore, Score, NormalizeScore, the choice, assuming the pod, Reserve, PreBind of
 // claims that get devices (into memory) and the snapshot's update; no queue, no binding, no diagnosis, no informer, and nothing
 // after a pod that fits nowhere.
+// Of kinds with gangs it is kube-scheduler's own loop (pkg/scheduler) with its cycle of a pod group: the queue, the cycle, assuming,
+// Permit and binding (to nowhere); gangs come one after the other.
 // Ours is all that happens from when a pod arrives to when it counts as bound: the queue, the
 // classes, workers and what is sent to them, the decisions and their log, and for a pod that fits nowhere
 // its reasons and the search for somebody to preempt. Our classes are unknown when the clock starts.

@@ -109,7 +109,11 @@ func (r *replay) hold(ctx context.Context, i int) error {
 	if pod == nil {
 		return fmt.Errorf("decision %d: there is no pod %s", i, d.UID)
 	}
-	v, err := r.oracle.Judge(ctx, pod)
+	var within *oracle.Placement
+	if key := r.kind.domain; key != "" && d.Node != "" {
+		within = r.oracle.Domain(key, r.oracle.Node(d.Node).Labels[key])
+	}
+	v, err := r.oracle.JudgeWithin(ctx, pod, within)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,11 @@ type Kind struct {
 	fill func(nodes int) int
 	// leave is how many pods come at a time, and leave with their claims before others come; 0: all come at once, and stay.
 	leave int
+	// gang is how many pods are decided together; 0: each by itself. domain is the label of the nodes that they share; "": none.
+	// waiting is how many members of gangs wait that fit nowhere.
+	gang    int
+	domain  string
+	waiting int
 }
 
 const (
@@ -135,7 +140,7 @@ func Kinds() []Kind {
 				"on each node",
 			shared: localStorage, node: localVolume, pod: locallyClaimed, placed: takesLocal,
 		},
-	}, deviceKinds()...)
+	}, append(deviceKinds(), gangKinds()...)...)
 }
 
 // modest is a pod of the usual size with its workload's name.

@@ -166,8 +166,11 @@ func (m *measurement) side(ctx context.Context, name string, repetition int) (er
 	if _, err := s.decide(ctx, []*v1.Pod{first()}, time.Hour); err != nil {
 		return err
 	}
-	if u, ok := s.(*upstream); ok {
-		u.made = nil
+	switch s := s.(type) {
+	case *upstream:
+		s.made = nil
+	case *cycles:
+		s.made = nil
 	}
 	nodes := float64(max(len(m.workload.Nodes), 1))
 	ready := heapBytes()
@@ -219,6 +222,10 @@ func (m *measurement) start(ctx context.Context, name string) (side, []*v1.Pod, 
 	pods := m.workload.Pods
 	switch name {
 	case Upstream, Sampled:
+		if m.workload.Kind.gang > 0 {
+			s, err := newCycles(ctx, m.workload, map[string]int32{Upstream: 100}[name])
+			return s, pods[:min(max(m.UpstreamPods, m.workload.Kind.gang), len(pods))], err
+		}
 		s, err := newUpstream(ctx, m.workload)
 		if err != nil {
 			return nil, nil, err

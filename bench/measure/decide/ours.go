@@ -79,6 +79,7 @@ func newOurs(ctx context.Context, w *Workload, o *Options, workers int) (*ours, 
 	s := &ours{file: file, leave: w.Kind.leave, registry: prometheus.NewRegistry(), log: observe.NewDecisionLog(file)}
 	s.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: clusterName, Term: 1, Shards: o.Shards, BatchSize: o.Batch, Decisions: s.log, Registerer: s.registry,
+		Groups:   w.Kind.gates(),
 		QueueNow: time.Now, // how long a pod takes does not change the order, so that runs can be compared
 	})
 	if err != nil {
@@ -95,6 +96,9 @@ func newOurs(ctx context.Context, w *Workload, o *Options, workers int) (*ours, 
 	}
 	s.scheduler.Load(all, nil)
 	s.group.Go(func() error { return s.scheduler.Run(ctx) })
+	if err := s.await(ctx, slices.Clone(w.Waiting)); err != nil {
+		return nil, errors.Join(err, s.end())
+	}
 	return s, nil
 }
 

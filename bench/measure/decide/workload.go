@@ -39,6 +39,8 @@ type Workload struct {
 	Objects []oracle.Object // all but nodes and pods
 	Placed  []*v1.Pod
 	Pods    []*v1.Pod
+	// Waiting came before, and fit nowhere.
+	Waiting []*v1.Pod
 	// NodeBytes is what the objects of the nodes take on the heap, by the node, PodBytes what those of the
 	// pods that wait take, by the pod.
 	NodeBytes, PodBytes float64
@@ -90,6 +92,9 @@ func NewWorkload(kind Kind, size Size) (*Workload, error) {
 			}
 			m.workload.Placed, m.workload.Objects = append(m.workload.Placed, pod), append(m.workload.Objects, objects...)
 		}
+	}
+	if err := m.wait(); err != nil {
+		return nil, err
 	}
 	before = heapBytes()
 	state := *m.source
