@@ -44,6 +44,8 @@ type Rig struct {
 	*testbed.Cluster
 	// Scheduler is the process that is tested, once it is started.
 	Scheduler *testbed.SchedulerProcess
+	// Args are flags of the scheduler beside the usual ones.
+	Args []string
 	// Host is what it calls itself in events.
 	Host string
 
@@ -71,7 +73,7 @@ func (r *Rig) Start(profiles string) {
 func (r *Rig) StartWith(profiles, fields string) {
 	r.T.Helper()
 	s := testbed.Scheduler{Config: "profiles:\n- schedulerName: default-scheduler\n" +
-		strings.TrimSpace(profiles) + settlerProfile + fields}
+		strings.TrimSpace(profiles) + settlerProfile + fields, Args: r.Args}
 	if Upstream() {
 		r.Scheduler = r.Cluster.Upstream(s)
 		return

@@ -12,6 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,6 +85,8 @@ func (b *Bed) create(ctx context.Context, object runtime.Object) (err error) {
 		_, err = storage.VolumeAttachments().Create(ctx, o, how)
 	case *schedulingv1.PriorityClass:
 		_, err = b.Admin.SchedulingV1().PriorityClasses().Create(ctx, o, how)
+	case *schedulingv1alpha2.PodGroup:
+		_, err = b.Admin.SchedulingV1alpha2().PodGroups(o.Namespace).Create(ctx, o, how)
 	case *policyv1.PodDisruptionBudget:
 		_, err = b.Admin.PolicyV1().PodDisruptionBudgets(o.Namespace).Create(ctx, o, how)
 	case *resourcev1.DeviceClass:
