@@ -145,18 +145,20 @@ release:
 	cd bench && GOVULNDB='$(GOVULNDB)' $(GO) run ./deploy/release dist -version '$(VERSION)' -out $(CURDIR)/dist
 
 # The same with fresh seeds for as long as wanted: make soak SOAK=10m. A scenario that differs is
-# made smaller and written to soak/, and how to see it again is printed.
+# made smaller and written to soak/, and how to see it again is printed. Pod groups: make soak FAMILIES=groups
 SOAK     ?= 5m
 FAMILIES ?= evaluated
 soak:
 	cd bench && $(GO) run ./judge/conform -first 0 -seeds 1000000000 -for $(SOAK) -families $(FAMILIES) -out $(CURDIR)/soak
 
 # 2,000 nodes and 10,000 pods on a real API server, of which each part is killed in turn and some at once, and all
-# that was written is audited: make chaos SEED=2 ROUNDS=5
+# that was written is audited: make chaos SEED=2 ROUNDS=5; and gangs among them, for ten minutes
 SEED   ?= 1
 ROUNDS ?= 3
+GANGS  ?= 10m
 chaos:
 	cd bench && $(GO) test -count=1 -v -timeout 60m ./cluster/chaos -run NothingIsLost -nodes 2000 -pods 10000 -rate 60 -rounds $(ROUNDS) -seed $(SEED)
+	cd bench && $(GO) test -count=1 -v -timeout 60m ./cluster/chaos -run Gangs -gangs $(GANGS) -seed $(SEED)
 
 # Figures, not tests: on a machine that does nothing else. make bench DECIDE='-workloads basic -nodes 5000'
 bench: build

@@ -57,6 +57,7 @@ type chaosCluster struct {
 	machine *Machine
 	errands *Errands
 	own     *clientv3.Client // of the schedulers' etcd
+	args    []string         // of coordinators, beside the usual ones
 	follow  *audit.Follower
 	*load
 
@@ -258,7 +259,7 @@ func (s *chaosCluster) startCoordinator(ctx context.Context, name string) (*life
 	}
 	start, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p, err := s.Bed.Coordinator(start, testbed.Scheduler{Name: name, Config: profiles, Kubeconfig: s.CoordinatorKubeconfigs[n], Args: []string{"--shard-replicas=2"}})
+	p, err := s.Bed.Coordinator(start, testbed.Scheduler{Name: name, Config: profiles, Kubeconfig: s.CoordinatorKubeconfigs[n], Args: append([]string{"--shard-replicas=2"}, s.args...)})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.T.Logf("%s did not start, and is started again: %v", name, err)

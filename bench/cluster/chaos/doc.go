@@ -19,5 +19,7 @@
 // Nearly all of the cluster is used, and half of the pods ask to be packed: each goes where
 // the least is left, so that a pod that one leader does not know of is one too many at once.
 //
+// Where gangs come beside, each has all the pods that it needs on nodes or none, but for as long as a takeover takes.
+//
 // The test has a size that fits; "make chaos" is the whole thing.
 package chaos
