@@ -83,6 +83,8 @@ type SchedulerConfig struct {
 	// SyncPreemption says that preemptors are not gated while their victims are told to leave
 	// (the feature gate SchedulerAsyncPreemption is off).
 	SyncPreemption bool
+	// TopologyPreemption says that pod groups with topology constraints preempt as others do, where workload-aware preemption is on.
+	TopologyPreemption bool
 	// Reporter tells the pods' owners what becomes of them; nil: nobody does.
 	Reporter Reporter
 	// Decisions receives every decision; nil: nowhere.

@@ -81,10 +81,13 @@ func (s *Scheduler) decideGang(ctx context.Context, attempts []attempt) bool {
 		s.parkGang(o)
 		return true
 	}
+	if o.code != gangFits {
+		o.undo(ctx)
+		o = s.makeRoom(ctx, o, attempts)
+	}
 	s.commit()
 	s.parking.unpark(attempts)
 	if o.code != gangFits {
-		o.undo(ctx)
 		s.failGang(ctx, o)
 	} else if !s.commitGang(ctx, o) {
 		return false

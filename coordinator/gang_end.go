@@ -42,6 +42,8 @@ func (o *gangOutcome) leaving(i int) leaving {
 	m := &o.members[i]
 	unnominated := &objects.Nominating{}
 	switch {
+	case o.room != nil:
+		return o.nominated(i)
 	case o.code == gangFailed && (i == o.failing || o.failing < 0):
 		return leaving{failed: o.err}
 	case o.code == gangFailed:
@@ -73,12 +75,14 @@ func (o *gangOutcome) awaitsVictims() bool {
 func (s *Scheduler) failGang(ctx context.Context, o *gangOutcome) {
 	o.shareVictims()
 	o.holds = s.holdsFor(o)
+	s.gateAll(o)
 	for i := range o.members {
 		s.failMember(ctx, &o.members[i], o.leaving(i))
 	}
 	wants, fit := o.copies()
 	s.queue.GroupFailed(s.queue.GroupOf(o.group.Name()), wants, fit)
 	s.helpMembers(o)
+	s.makeWay(o)
 }
 
 // copies are how many members would have to fit, and how many do, where all ask for the same and it is known how many more pods of the class

@@ -65,8 +65,10 @@ func (o *gangOutcome) sentence() string {
 		return o.whole().Error()
 	case o.code == gangFits:
 		return ""
-	case o.code == gangPreempting:
+	case o.code == gangPreempting && o.room == nil:
 		return preemptingGroup
+	case o.refused != "":
+		return cmp.Or(o.status, unschedulableGroup) + ", " + o.refused
 	}
 	return cmp.Or(o.status, unschedulableGroup)
 }
@@ -81,6 +83,9 @@ func (o *gangOutcome) whole() error {
 
 // victims counts the pods that have to leave.
 func (o *gangOutcome) victims() (n int) {
+	if o.room != nil {
+		return len(o.room.Victims)
+	}
 	for i := range o.members {
 		n += len(o.members[i].help.Victims)
 	}

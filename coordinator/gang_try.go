@@ -14,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/groups"
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -59,6 +60,9 @@ type gangOutcome struct {
 	code    gangCode
 	// holds: the room that it has found stays held for it.
 	holds bool
+	// room is who leaves for all members together; nil: nobody does. refused is why nobody does, if that was looked for.
+	room    *preempt.GangPlan
+	refused string
 	// status is the PodGroup's sentence where it is not placed; empty: the usual one.
 	status string
 	// best is the domain that takes the most members, and bestFits how many, with those that are scheduled; zero: domains play no part.
@@ -88,11 +92,12 @@ const (
 )
 
 // help says whether PostFilter plugins are asked what may help members without a node.
-type help bool
+type help uint8
 
 const (
-	asked   help = true
-	unasked help = false
+	unasked    help = iota
+	asked           // as the gates say
+	askedAlone      // each member for itself, in spite of workload-aware preemption
 )
 
 // newOutcome is an outcome before anything is tried.
@@ -229,8 +234,8 @@ func (o *gangOutcome) choose(ctx context.Context, i int, ask help) (c answers.Ch
 			s.aside.Afford(m.Class, c.Row)
 		}
 	}
-	if err == nil && m.end != nil && m.end.Failed == nil && !m.end.Parked && ask == asked {
-		m.Ineligible = o.ineligible()
+	if err == nil && m.end != nil && m.end.Failed == nil && !m.end.Parked && ask != unasked {
+		m.Ineligible, m.As = o.ineligible(ask)
 		m.help, err = s.chooser.PostFilter(ctx, &m.Try, m.end.Answer)
 		m.preempts = err == nil && m.help.Nominating != nil && m.help.Nominating.Node != ""
 	}
@@ -292,18 +297,20 @@ func (o *gangOutcome) permit() *fwk.Status {
 	return fwk.AsStatus(fmt.Errorf("running Permit plugin %q: failed to get podGroup %s: %w", queue.GangScheduling, name, missing))
 }
 
-// ineligible is why DefaultPreemption finds no victims for single members; empty: it may.
-func (o *gangOutcome) ineligible() string {
+// ineligible is why DefaultPreemption finds no victims for single members; empty: it may, and with another priority if as is set.
+func (o *gangOutcome) ineligible(ask help) (why string, as *int32) {
 	gates, spec := o.s.cfg.Groups, o.group.Spec()
 	switch {
+	case ask == askedAlone && spec != nil:
+		return "", &spec.Priority
 	case gates.Preemption:
-		return "not eligible due to workload aware preemption enabled"
+		return preempt.ByGang, nil
 	case gates.Topology && spec == nil:
-		return "pod group for pod not found"
+		return preempt.NoPodGroup, nil
 	case gates.Topology && spec.Constrained:
-		return "not eligible due to placement-based pod group scheduling limitation"
+		return preempt.ByPlacement, nil
 	}
-	return ""
+	return "", nil
 }
 
 // holdNominated holds the row for a member that it would be nominated to. The pods that have to leave are still there, so the row is

@@ -170,7 +170,7 @@ func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
 		Over: s.budget.over, Free: s.budget.free, Decided: func() uint64 { return s.seq },
 	})
 	s.preempt = preempt.NewFinder(preempt.Config{
-		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
+		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Groups: s.groups, Engine: s.answers, Workers: s.fanout,
 		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() }, Lanes: s.extenders,
 		Steps:    func() int64 { return s.aside.StepsFor(0) },
 		Attempts: s.metrics.PreemptionsTried(), DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),

@@ -64,22 +64,33 @@ func (s *Scheduler) carryOut(a *attempt, x *choice.Help) {
 	if len(x.Victims) == 0 {
 		return
 	}
-	e := objects.Eviction{Preemptor: a.Pod.Obj, Node: x.Nominating.Node}
-	leaving := slices.Clone(x.Victims)
+	e, uid := objects.Eviction{Preemptor: a.Pod.Obj, Node: x.Nominating.Node}, a.Pod.Obj.UID
+	s.evict(&e, x.Victims, func() []*v1.Pod { return s.clearLower(a.Pod, e.Node) }, func(err error, begun time.Time) {
+		s.told(uid, err, begun)
+		s.ungate(uid, err)
+	})
+}
+
+// evict has victims leave. lower finds the pods that lose their nominations for that; nil: none do. told is called once all are told,
+// or something failed; begun is zero where nobody had to be told.
+func (s *Scheduler) evict(e *objects.Eviction, victims []*v1.Pod, lower func() []*v1.Pod, told func(err error, begun time.Time)) {
+	leaving := slices.Clone(victims)
 	if s.cfg.Evictor != nil {
 		leaving = slices.DeleteFunc(leaving, func(v *v1.Pod) bool { return v.DeletionTimestamp != nil })
 	}
 	if len(leaving) == 0 {
-		delete(s.preemptions.gated, a.Pod.Obj.UID)
+		delete(s.preemptions.gated, e.Preemptor.UID)
 		return
 	}
-	s.metrics.Victims(len(x.Victims))
-	e.Lower = s.clearLower(a.Pod, e.Node)
+	s.metrics.Victims(len(victims))
+	if lower != nil {
+		e.Lower = lower()
+	}
 	for _, v := range leaving {
-		s.explainVictim(v, a.Pod.Obj, e.Node)
+		s.explainVictim(v, e)
 		_, _, assumed := s.state.Pod(v.UID)
 		if assumed && s.callOff(v.UID, rules.DefaultPreemption) {
-			s.cfg.Reporter.Preempted(v, a.Pod.Obj, e.Node)
+			s.cfg.Reporter.Preempted(v, e)
 			continue
 		}
 		e.Victims = append(e.Victims, v)
@@ -87,20 +98,20 @@ func (s *Scheduler) carryOut(a *attempt, x *choice.Help) {
 	s.metrics.Preempted(len(e.Victims))
 	switch {
 	case len(e.Victims) == 0 && len(e.Lower) == 0:
-		s.evicted(a.Pod.Obj.UID, nil, time.Time{})
+		told(nil, time.Time{})
 	case s.cfg.Evictor == nil:
 		s.deleteVictims(e.Victims)
-		s.evicted(a.Pod.Obj.UID, nil, time.Time{})
+		told(nil, time.Time{})
 	default:
-		uid, begun := a.Pod.Obj.UID, s.cfg.Now()
+		begun := s.cfg.Now()
 		s.preemptions.underWay++
-		s.cfg.Evictor.Evict(s.life, e, func(err error) {
+		s.cfg.Evictor.Evict(s.life, *e, func(err error) {
 			if err == nil {
-				s.preemptions.log.Carried(klog.FromContext(s.life), &e, s.cfg.Now())
+				s.preemptions.log.Carried(klog.FromContext(s.life), e, s.cfg.Now())
 			}
 			s.inbox.put(func() {
 				s.preemptions.underWay--
-				s.evicted(uid, err, begun)
+				told(err, begun)
 			})
 		})
 	}
@@ -137,14 +148,20 @@ func (s *Scheduler) deleteVictims(victims []*v1.Pod) {
 	}
 }
 
-// evicted ends a preemption: all victims of a pod are told to leave; err: why not. begun is zero where nobody had to be told.
-func (s *Scheduler) evicted(uid types.UID, err error, begun time.Time) {
-	delete(s.preemptions.gated, uid)
+// told notes that all victims of a preemption are told to leave; err: why not. begun is zero where nobody had to be told.
+func (s *Scheduler) told(preemptor types.UID, err error, begun time.Time) {
 	if !begun.IsZero() && !s.cfg.SyncPreemption {
 		s.metrics.Evicted(err, s.cfg.Now().Sub(begun))
 	}
 	if err != nil {
-		klog.FromContext(s.life).Error(err, "Preemption is not carried out", "preemptor", uid)
+		klog.FromContext(s.life).Error(err, "Preemption is not carried out", "preemptor", preemptor)
+	}
+}
+
+// ungate lets a pod be tried whose preemption has ended: at once after an error.
+func (s *Scheduler) ungate(uid types.UID, err error) {
+	delete(s.preemptions.gated, uid)
+	if err != nil {
 		s.queue.Activate(uid)
 		return
 	}
@@ -152,7 +169,6 @@ func (s *Scheduler) evicted(uid types.UID, err error, begun time.Time) {
 }
 
 // explainVictim keeps why a pod has to leave its node, for as long as it is there.
-func (s *Scheduler) explainVictim(victim, preemptor *v1.Pod, node string) {
-	s.preemptions.whyLeaving[victim.UID] = "preempted by pod " + preemptor.Namespace + "/" + preemptor.Name +
-		", which has a higher priority, on node " + node
+func (s *Scheduler) explainVictim(victim *v1.Pod, e *objects.Eviction) {
+	s.preemptions.whyLeaving[victim.UID] = "preempted by " + e.By() + ", which has a higher priority, on node " + e.Node
 }

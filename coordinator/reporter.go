@@ -22,7 +22,7 @@ type Reporter interface {
 	Unscheduled(pod *v1.Pod, reason, message string, nominating *objects.Nominating)
 	// Preempted says that a pod that was only assumed on a node has lost it to another pod: there
 	// is nothing to be deleted, and it is tried again.
-	Preempted(victim, preemptor *v1.Pod, node string)
+	Preempted(victim *v1.Pod, e *objects.Eviction)
 	// Skipped says that a pod was not tried, for it is being deleted.
 	Skipped(pod *v1.Pod)
 	// Abandoned says that a pod was waiting on Permit and is gone; message is the FitError.
@@ -39,7 +39,7 @@ type Reporter interface {
 type Silent struct{}
 
 func (Silent) Unscheduled(*v1.Pod, string, string, *objects.Nominating) {}
-func (Silent) Preempted(*v1.Pod, *v1.Pod, string)                       {}
+func (Silent) Preempted(*v1.Pod, *objects.Eviction)                     {}
 func (Silent) Skipped(*v1.Pod)                                          {}
 func (Silent) Abandoned(*v1.Pod, string)                                {}
 func (Silent) Expected(*v1.Pod, string)                                 {}

@@ -35,8 +35,8 @@ func (g *recordingReporter) Unscheduled(p *v1.Pod, reason, message string, nomin
 	}
 	g.tell("%s@%s %s: %s", p.Name, p.ResourceVersion, reason, message)
 }
-func (g *recordingReporter) Preempted(v, by *v1.Pod, n string) {
-	g.tell("%s preempted by %s on %s", v.Name, by.Name, n)
+func (g *recordingReporter) Preempted(v *v1.Pod, e *objects.Eviction) {
+	g.tell("%s preempted by %s on %s", v.Name, e.Preemptor.Name, e.Node)
 }
 func (g *recordingReporter) Skipped(p *v1.Pod)             { g.tell("%s skipped", p.Name) }
 func (g *recordingReporter) Abandoned(p *v1.Pod, m string) { g.tell("%s abandoned: %s", p.Name, m) }

@@ -24,15 +24,68 @@ type Leavers struct {
 	// BudgetSets are indexes into Preemption.Budgets, for Leaver.Budgets.
 	BudgetSets [][]int32
 
-	amounts []int64 // what a copy takes of each resource, and of places for pods
-	// left is what each row has left of each of them, and copies how many copies that is.
+	resources resourceSet
+	// amounts are what a copy takes of each resource, and of places for pods, class by class.
+	amounts []int64
+	// left is what each row has left of each of them, and copies how many copies of the first class that is. passes tells by a bit
+	// which classes the row takes, if it has room, and ends is where its pods end in Pods.
 	left   []int64
 	copies []int32
+	most   []int32 // copies once all have left
+	passes []uint64
+	ends   []int32
 	rows   []RowRef
 	// use is what pods take of the resources; useEnds are where each usage ends in it.
 	use     []requestUse
 	useEnds []int
 	saved   []int64 // scratch
+}
+
+// MaxLeavingFor is how many classes leavers may be found for at once.
+const MaxLeavingFor = 16
+
+// resourceSet is the resources that some classes ask for, numbered.
+type resourceSet struct {
+	refs    []resourceRef
+	fixed   [fixedResources]int // numbers from 1
+	scalars map[string]int
+}
+
+// number is the number of a resource, from 1.
+func (r *resourceSet) number(ref resourceRef) int {
+	n := &r.fixed[max(ref.fixed, 0)]
+	if ref.fixed < 0 {
+		if r.scalars[ref.name] == 0 {
+			if r.scalars == nil {
+				r.scalars = map[string]int{}
+			}
+			r.refs = append(r.refs, ref)
+			r.scalars[ref.name] = len(r.refs)
+		}
+		return r.scalars[ref.name]
+	}
+	if *n == 0 {
+		r.refs = append(r.refs, ref)
+		*n = len(r.refs)
+	}
+	return *n
+}
+
+// appendUse appends what a usage takes of the resources, zeros left out.
+func (r *resourceSet) appendUse(into []requestUse, u *podUse) []requestUse {
+	for i, amount := range u.fixed {
+		if r.fixed[i] > 0 && amount != 0 {
+			into = append(into, requestUse{r.fixed[i] - 1, amount})
+		}
+	}
+	if len(r.scalars) > 0 {
+		for _, x := range u.scalars {
+			if n := r.scalars[x.name]; n > 0 && x.quantity != 0 {
+				into = append(into, requestUse{n - 1, x.quantity})
+			}
+		}
+	}
+	return into
 }
 
 // Leaver is a pod that may have to leave its row.
@@ -82,27 +135,45 @@ func (c *Class) fit() *nodeResourcesFit {
 	if c.pods.fit < 0 {
 		return nil
 	}
-	fit, _ := c.filters[c.pods.fit].rule.(*nodeResourcesFit)
-	return fit
+	return c.filters[c.pods.fit].rule.(*nodeResourcesFit)
 }
 
-// Leavers finds the pods of tables that may have to leave, for a class that is ByRequests.
-func (e *Evaluator) Leavers(tables []*Table, c *Class, p *Leaving) *Leavers {
+// Leavers finds the pods of tables that may have to leave, for classes that are ByRequests: MaxLeavingFor at the most. Copies are of the
+// first.
+func (e *Evaluator) Leavers(tables []*Table, classes []*Class, p *Leaving) *Leavers {
 	x := &Leavers{}
-	if fit := c.fit(); fit != nil {
-		for i := range fit.requests {
-			x.amounts = append(x.amounts, fit.requests[i].amount)
+	for _, c := range classes {
+		if fit := c.fit(); fit != nil {
+			for i := range fit.requests {
+				x.resources.number(fit.requests[i].resourceRef)
+			}
 		}
-		x.amounts = append(x.amounts, 1)
+	}
+	for _, c := range classes {
+		amounts := make([]int64, len(x.resources.refs)+1)
+		if fit := c.fit(); fit != nil {
+			for i := range fit.requests {
+				amounts[x.resources.number(fit.requests[i].resourceRef)-1] = fit.requests[i].amount
+			}
+			amounts[len(amounts)-1] = 1
+		}
+		x.amounts = append(x.amounts, amounts...)
 	}
 	for _, t := range tables {
-		d := e.dryRun(t, c, &p.Preemption)
+		d := e.dryRun(t, classes[0], &p.Preemption)
 		base := Leaver{use: int32(len(x.useEnds)), Budgets: int32(len(x.BudgetSets))}
 		x.takeDictionaries(d)
-		rows := e.withoutPods(d)
+		takes := make([]bitmap, len(classes))
+		for i, c := range classes {
+			takes[i] = e.withoutPods(t, c)
+		}
 		for row := range t.live.all {
 			if p.Rows == nil || p.Rows(t, row) {
-				x.take(d, p, row, rows.has(row), base)
+				passes := uint64(0)
+				for i := range takes {
+					passes |= uint64(asInt(takes[i].has(row))) << i
+				}
+				x.take(d, p, row, passes, base)
 			}
 		}
 	}
@@ -111,36 +182,35 @@ func (e *Evaluator) Leavers(tables []*Table, c *Class, p *Leaving) *Leavers {
 
 // takeDictionaries takes in what the pods of a table take, and their budgets.
 func (x *Leavers) takeDictionaries(d *dryRun) {
-	if first := len(x.use); d.fit != nil {
-		x.use = append(x.use, d.use...)
-		for _, end := range d.useEnds {
-			x.useEnds = append(x.useEnds, first+end)
-		}
+	usages := d.table.placed.usages.contents
+	for i := range usages {
+		x.use = x.resources.appendUse(x.use, &usages[i])
+		x.useEnds = append(x.useEnds, len(x.use))
 	}
 	for _, set := range d.budgets[:len(d.table.placed.budgets.contents)] {
 		x.BudgetSets = append(x.BudgetSets, slices.Clone(set))
 	}
 }
 
-// withoutPods are the rows that all filters let through which do not look at pods.
-func (e *Evaluator) withoutPods(d *dryRun) bitmap {
-	d.rest = d.table.live.copyOf(d.rest)
-	for i := range d.class.filters {
-		if rule := d.class.filters[i].rule; rule != nil && i != d.reads.fit {
-			rule.narrow(e, d.table, d.rest)
+// withoutPods are the rows that all filters of a class let through which do not look at pods.
+func (e *Evaluator) withoutPods(t *Table, c *Class) bitmap {
+	rows := slices.Clone(t.live)
+	for i := range c.filters {
+		if rule := c.filters[i].rule; rule != nil && i != c.pods.fit {
+			rule.narrow(e, t, rows)
 		}
 	}
-	return d.rest
+	return rows
 }
 
-// take takes in a row; passes tells whether it takes copies, if it has room.
-func (x *Leavers) take(d *dryRun, p *Leaving, row uint32, passes bool, base Leaver) {
+// take takes in a row, and which classes it takes, if it has room.
+func (x *Leavers) take(d *dryRun, p *Leaving, row uint32, passes uint64, base Leaver) {
 	base.row = -1
-	if passes {
+	if passes != 0 {
 		base.row = int32(len(x.copies))
 		ref := RowRef{d.table.shard, row}
 		x.begin(d, row, p.Joined[ref])
-		x.rows, x.copies = append(x.rows, ref), append(x.copies, 0)
+		x.rows, x.copies, x.passes = append(x.rows, ref), append(x.copies, 0), append(x.passes, passes)
 		x.copies[base.row] = x.copiesOf(base.row)
 		x.Copies += int64(x.copies[base.row])
 		x.saved = append(x.saved[:0], x.leftOf(base.row)...)
@@ -154,16 +224,18 @@ func (x *Leavers) take(d *dryRun, p *Leaving, row uint32, passes bool, base Leav
 		x.Any = true
 		leaver.Number, leaver.Start, leaver.Priority = pod.number, pod.start, pod.priority
 		leaver.Budgets, leaver.use = leaver.Budgets+int32(pod.budgets), leaver.use+int32(pod.usage)
-		if passes {
+		if passes != 0 {
 			x.move(&leaver, +1)
 		}
-		if p.List && (passes || unit || len(x.BudgetSets[leaver.Budgets]) > 0) {
+		if p.List && (passes != 0 || unit || len(x.BudgetSets[leaver.Budgets]) > 0) {
 			x.Pods = append(x.Pods, leaver)
 		}
 	}
-	if passes {
-		x.AtMost += int64(x.copiesOf(base.row))
+	if passes != 0 {
+		most := x.copiesOf(base.row)
+		x.AtMost, x.most = x.AtMost+int64(most), append(x.most, most)
 		copy(x.leftOf(base.row), x.saved)
+		x.ends = append(x.ends, int32(len(x.Pods)))
 	}
 }
 
@@ -175,28 +247,30 @@ func (x *Leavers) begin(d *dryRun, row uint32, join func(*RowTotals)) {
 		join(&d.joined)
 		v.totals = &d.joined
 	}
-	if d.fit == nil {
-		return
-	}
-	for i := range d.fit.requests {
-		allocatable, requested := v.amounts(d.fit.requests[i].resourceRef)
+	for _, ref := range x.resources.refs {
+		allocatable, requested := v.amounts(ref)
 		x.left = append(x.left, allocatable-requested)
 	}
 	x.left = append(x.left, d.table.allowedPods[row]-v.pods())
 }
 
+// width is how many amounts each row has.
+func (x *Leavers) width() int { return len(x.resources.refs) + 1 }
+
 func (x *Leavers) leftOf(row int32) []int64 {
-	n := len(x.amounts)
+	n := x.width()
 	return x.left[int(row)*n : int(row+1)*n]
+}
+
+// amountsOf are what a copy of a class takes.
+func (x *Leavers) amountsOf(class int) []int64 {
+	n := x.width()
+	return x.amounts[class*n : (class+1)*n]
 }
 
 // move gives a row what a pod takes that leaves it, or takes it with sign -1.
 func (x *Leavers) move(p *Leaver, sign int64) {
-	left := x.leftOf(p.row)
-	if len(left) == 0 {
-		return
-	}
-	from := 0
+	left, from := x.leftOf(p.row), 0
 	if p.use > 0 {
 		from = x.useEnds[p.use-1]
 	}
@@ -206,12 +280,17 @@ func (x *Leavers) move(p *Leaver, sign int64) {
 	left[len(left)-1] += sign
 }
 
-// copiesOf is how many copies a row takes with what it has left.
+// copiesOf is how many copies of the first class a row takes with what it has left.
 func (x *Leavers) copiesOf(row int32) int32 {
 	copies := int64(math.MaxInt32)
+	if x.passes[row]&1 == 0 {
+		return 0
+	}
 	for i, left := range x.leftOf(row) {
-		if copies = min(copies, left/x.amounts[i]); copies <= 0 {
-			return 0
+		if amount := x.amounts[i]; amount > 0 {
+			if copies = min(copies, left/amount); copies <= 0 {
+				return 0
+			}
 		}
 	}
 	return int32(copies)
@@ -236,10 +315,19 @@ func (x *Leavers) moveAll(pods []int32, sign int64) {
 	}
 }
 
-// Room yields the rows that take copies, and how many.
+// Room yields the rows that take copies of the first class, and how many.
 func (x *Leavers) Room(yield func(row RowRef, copies int32) bool) {
 	for i, copies := range x.copies {
 		if copies > 0 && !yield(x.rows[i], copies) {
+			return
+		}
+	}
+}
+
+// Sums yields the rows that take the classes, with how many copies of the first, and how many once all have left.
+func (x *Leavers) Sums(yield func(row RowRef, copies [2]int32) bool) {
+	for i := range x.rows {
+		if !yield(x.rows[i], [2]int32{x.copies[i], x.most[i]}) {
 			return
 		}
 	}

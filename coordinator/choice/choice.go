@@ -32,6 +32,8 @@ type Try struct {
 	Advice *preempt.Advice
 	// Ineligible is why DefaultPreemption is not to find victims for it; empty: it may.
 	Ineligible string
+	// As is the priority that it preempts with; nil: its own.
+	As *int32
 	// Within is the domain whose nodes the pod may get; zero: any.
 	Within answers.Domain
 

@@ -107,7 +107,7 @@ func (c *Chooser) defaultPreemption(ctx context.Context, t *Try, answer *answers
 	defer func(begun time.Time) { c.Charge(t.Pod, c.Now().Sub(begun)) }(c.Now())
 	out, err := c.Preempt.PostFilter(ctx, &preempt.Preemptor{
 		Pod: t.Pod, Class: t.Class, Answer: answer, Plugins: t.Plugins, Extenders: t.Extenders,
-		Advice: t.Advice, Ineligible: t.Ineligible, Shown: t.Profile.Candidates, Trace: t.Trace,
+		Advice: t.Advice, Ineligible: t.Ineligible, As: t.As, Shown: t.Profile.Candidates, Trace: t.Trace,
 		Fails: func(row cache.Row) error { return c.failsOn(t, row) },
 	})
 	if out.Asking != nil {

@@ -12,10 +12,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 const (
@@ -129,10 +132,16 @@ func (w *eventWriter) failed(pod *v1.Pod, message string) {
 //
 // Differs from upstream: there the relation is lost in 1.36 (the recorder is given a wrapper that
 // it can't refer to).
-func (w *eventWriter) preempted(victim, preemptor *v1.Pod, note string) {
+func (w *eventWriter) preempted(victim *v1.Pod, e *objects.Eviction, inMemory bool) {
 	o := occasionOf(victim, w.clock.Now())
-	o.controller, o.note = preemptor.Spec.SchedulerName, cut(note, noteLimit)
-	by := referenceTo(preemptor)
+	o.controller, o.note = e.Preemptor.Spec.SchedulerName, cut(e.Note(inMemory), noteLimit)
+	by := referenceTo(e.Preemptor)
+	if g := e.PodGroup; g != nil {
+		by = v1.ObjectReference{
+			Kind: "PodGroup", APIVersion: v1alpha2.SchemeGroupVersion.String(), Namespace: g.Namespace, Name: g.Name, UID: g.UID,
+			ResourceVersion: g.ResourceVersion,
+		}
+	}
 	o.by = &by
 	w.mu.Lock()
 	defer w.mu.Unlock()

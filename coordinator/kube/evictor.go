@@ -99,7 +99,7 @@ func (e *Evictor) evict(ctx context.Context, x *objects.Eviction) error {
 	}
 	if err != nil {
 		log.Error(err, "Preemption is not complete")
-		return fmt.Errorf("preempt on %s for pod %s/%s: %w", x.Node, x.Preemptor.Namespace, x.Preemptor.Name, err)
+		return fmt.Errorf("preempt on %s for %s: %w", x.Node, x.By(), err)
 	}
 	log.V(2).Info("Preemption is complete")
 	return nil
@@ -131,7 +131,7 @@ func (e *Evictor) victim(ctx context.Context, x *objects.Eviction, v *v1.Pod) er
 	}
 	if left {
 		klog.FromContext(ctx).V(2).Info("Preempted", "victim", klog.KObj(v))
-		e.reporter.evicted(v, x.Preemptor, x.Node)
+		e.reporter.events.preempted(v, x, false) // it was deleted
 	} else {
 		klog.FromContext(ctx).V(2).Info("Victim is gone already", "victim", klog.KObj(v))
 	}
@@ -296,9 +296,4 @@ func deletion(uid types.UID) []byte {
 		TypeMeta:      metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"},
 		Preconditions: metav1.NewUIDPreconditions(string(uid)),
 	})
-}
-
-// evicted notes that a pod was deleted for another: the event Preempted.
-func (r *Reporter) evicted(victim, preemptor *v1.Pod, node string) {
-	r.events.preempted(victim, preemptor, objects.PreemptedNote(preemptor, node, false))
 }

@@ -88,8 +88,8 @@ func (r *Reporter) Unscheduled(pod *v1.Pod, reason, message string, nominating *
 }
 
 // Preempted notes that a pod has lost the node that it was promised: the event Preempted.
-func (r *Reporter) Preempted(victim, preemptor *v1.Pod, node string) {
-	r.events.preempted(victim, preemptor, objects.PreemptedNote(preemptor, node, true))
+func (r *Reporter) Preempted(victim *v1.Pod, e *objects.Eviction) {
+	r.events.preempted(victim, e, true)
 }
 
 // Skipped notes that a pod is not tried, for it is being deleted: the event FailedScheduling.

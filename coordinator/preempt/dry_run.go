@@ -8,7 +8,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/cluster"
-	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -75,7 +74,7 @@ func (f *Finder) findShared(ctx context.Context, p *Preemptor, n int) (found, er
 // dryRunFor is the dry run that serves a pod, with n candidates for it, and whether it was made for this pod. With here it
 // is made on the own tables.
 func (f *Finder) dryRunFor(ctx context.Context, p *Preemptor, n int, here bool) (d *dryRun, fresh bool, err error) {
-	key, budgets := dryRunKey{p.Answer.Class().ID(), compile.Priority(p.Pod.Obj)}, f.Budgets.Allowed()
+	key, budgets := dryRunKey{p.Answer.Class().ID(), p.priority()}, f.Budgets.Allowed()
 	if d := f.kept[key]; d != nil && f.catchUp(d, p, budgets) {
 		f.serve(d)
 		return d, false, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/tracing"
@@ -27,6 +28,7 @@ type Config struct {
 	Nodes    *cache.Cache
 	Budgets  *cluster.Budgets
 	Nominees *nominees.Cache
+	Groups   *groups.Groups // nil: there are no pod groups
 	Engine   *answers.Engine
 	Workers  Workers
 	// BatchSize is how many pods share a batch at the most.
@@ -87,11 +89,21 @@ type Preemptor struct {
 	Fails func(cache.Row) error
 	// Ineligible is why nobody is to leave for it, for a reason of its pod group; empty: there is none.
 	Ineligible string
-	Trace      *tracing.Attempt
+	// As is the priority that it preempts with; nil: its own.
+	As    *int32
+	Trace *tracing.Attempt
 
 	// The Finder's, once it has an answer:
 	nominees nominees.List
 	leftOut  *answers.LeftOut
+}
+
+// priority is what it preempts with.
+func (p *Preemptor) priority() int32 {
+	if p.As != nil {
+		return *p.As
+	}
+	return compile.Priority(p.Pod.Obj)
 }
 
 // Plugins are plugins compiled in, for one attempt.
@@ -137,7 +149,7 @@ func (f *Finder) search(ctx context.Context, p *Preemptor, n int) (found, error)
 		return found{all: &scorer.PreemptionResult{}}, nil
 	case p.Plugins.Judges():
 		return f.tryAll(ctx, p, n), nil
-	case p.leftOut == nil && p.Answer.Diagnosed() && !f.Nodes.HasBelow(compile.Priority(p.Pod.Obj)):
+	case p.leftOut == nil && p.Answer.Diagnosed() && !f.Nodes.HasBelow(p.priority()):
 		return f.nobodyBelow(p), nil
 	}
 	return f.findShared(ctx, p, n)
@@ -185,7 +197,7 @@ func (f *Finder) rowByRow(p *Preemptor) *rowByRow {
 // question is what is asked of rows for a pod.
 func (f *Finder) question(p *Preemptor, budgets []scorer.Budget) *scorer.Preemption {
 	return &scorer.Preemption{
-		Priority: compile.Priority(p.Pod.Obj), NowMicros: f.Now().UnixMicro(), Budgets: budgets, Whole: p.Answer.Result(),
+		Priority: p.priority(), NowMicros: f.Now().UnixMicro(), Budgets: budgets, Whole: p.Answer.Result(),
 	}
 }
 

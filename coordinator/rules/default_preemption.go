@@ -45,6 +45,12 @@ func validatePreemption(path *field.Path, a *configv1.DefaultPreemptionArgs) fie
 	return errs
 }
 
+// What holds a preemptor back while its victims are told to leave, and a member of a pod group for which pods leave.
+const (
+	awaitsVictims = "waiting for the preemption for this pod to be finished"
+	awaitsGang    = "waiting for the preemption for this pod group to be finished"
+)
+
 // preemptionHints holds a preemptor back while its victims are told to leave. It waits for no
 // event by itself: a pod that it has rejected was rejected by others too, and what those wait for
 // is what the victims' leaving brings.
@@ -56,17 +62,20 @@ func preemptionHints(profiles queue.Profiles) queue.Plugin {
 		return p
 	}
 	p.PreEnqueue = func(p *v1.Pod) string {
-		if profiles.Preempting(p) {
-			return "waiting for the preemption for this pod to be finished"
+		if !profiles.Preempting(p) {
+			return ""
 		}
-		return ""
+		if k, ok := profiles.(queue.KnowsGroups); ok && k.Groups().Gates().Preemption && k.Groups().Of(p) != nil {
+			return awaitsGang
+		}
+		return awaitsVictims
 	}
 	return p
 }
 
 func preemptionWords() *Words {
 	return &Words{
-		Says:  []string{"waiting for the preemption for this pod to be finished"},
+		Says:  []string{awaitsVictims, awaitsGang},
 		Lacks: func(*Refused) []string { return []string{"its victims are told to leave"} },
 		Wants: func(*Asked) []Want {
 			return []Want{{Cause: "its victims are told to leave", Help: "nothing: it is tried when they are told"}}

@@ -43,14 +43,14 @@ func BenchmarkVictims(b *testing.B) {
 	ask := &scorer.Leaving{Preemption: scorer.Preemption{Priority: 1}, List: true}
 	b.Run("may it help", func(b *testing.B) {
 		for b.Loop() {
-			if x := e.Leavers(tables, class, &scorer.Leaving{Preemption: scorer.Preemption{Priority: 1}}); x.AtMost != 2*nodes {
+			if x := e.Leavers(tables, []*scorer.Class{class}, &scorer.Leaving{Preemption: scorer.Preemption{Priority: 1}}); x.AtMost != 2*nodes {
 				b.Fatal(x.AtMost)
 			}
 		}
 	})
 	b.Run("victims", func(b *testing.B) {
 		for b.Loop() {
-			x := e.Leavers(tables, class, ask)
+			x := e.Leavers(tables, []*scorer.Class{class}, ask)
 			l := New(x.Pods, now, func(*scorer.Leaver) Belongs { return Belongs{} })
 			l.Charge(x.BudgetSets, nil)
 			if victims := l.Victims(x, 1000); len(victims) < 4000 {

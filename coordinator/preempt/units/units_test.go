@@ -202,12 +202,17 @@ func (w *world) tables(t *rapid.T) []*scorer.Table {
 	return tables
 }
 
-// decide is what the package makes of it.
-func (w *world) decide(t *rapid.T) (victims []uint64, fits bool) {
-	class, err := scorer.NewClass(&pb.Query{
+// query is the gang's members.
+func (w *world) query() *pb.Query {
+	return &pb.Query{
 		ClassId: 1, Filters: []pb.Plugin{pb.Plugin_PLUGIN_TAINT_TOLERATION, pb.Plugin_PLUGIN_NODE_RESOURCES_FIT},
 		Fit: &pb.FitQuery{Requests: &pb.Resources{MilliCpu: w.milliCPU, MemoryBytes: w.memory}},
-	})
+	}
+}
+
+// decide is what the package makes of it.
+func (w *world) decide(t *rapid.T) (victims []uint64, fits bool) {
+	class, err := scorer.NewClass(w.query())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +230,7 @@ func (w *world) decide(t *rapid.T) (victims []uint64, fits bool) {
 			ask.Units[p.number] = w.wholes[p.whole-1]
 		}
 	}
-	x := scorer.NewEvaluator(nil).Leavers(w.tables(t), class, &ask)
+	x := scorer.NewEvaluator(nil).Leavers(w.tables(t), []*scorer.Class{class}, &ask)
 	if x.AtMost < int64(w.need) {
 		return nil, false
 	}
@@ -293,5 +298,78 @@ func TestUnitsAreOrderedByImportance(t *testing.T) {
 	want := [][]uint64{{2}, {5, 6}, {7}, {3}, {4}, {1}, {8}}
 	if !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("got units %v, want %v: by priority, pods of PodGroups first, of these the larger, then by start and number", got, want)
+	}
+}
+
+// Members that are not alike are on rows that take them once the victims have left, and no victim could have stayed beside those that
+// come before it.
+func TestMembersOfSeveralClassesKeepTheirPlaces(t *testing.T) {
+	placed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := draw(t)
+		other := &pb.Query{ClassId: 2, Filters: []pb.Plugin{pb.Plugin_PLUGIN_NODE_RESOURCES_FIT},
+			Fit: &pb.FitQuery{Requests: &pb.Resources{MilliCpu: w.milliCPU + 1}}}
+		var classes []*scorer.Class
+		for _, q := range []*pb.Query{w.query(), other} {
+			c, err := scorer.NewClass(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			classes = append(classes, c)
+		}
+		of := make([]int, w.members)
+		for i := range of {
+			of[i] = i % 2
+		}
+		ask := scorer.Leaving{Preemption: scorer.Preemption{Priority: w.priority, Budgets: w.allowed}, List: true}
+		x := scorer.NewEvaluator(nil).Leavers(w.tables(t), classes, &ask)
+		p := x.Place(of)
+		l := New(x.Pods, now, func(*scorer.Leaver) Belongs { return Belongs{} })
+		l.Charge(x.BudgetSets, w.allowed)
+		var left []*Unit
+		for i := range l.Units {
+			if u := &l.Units[i]; slices.ContainsFunc(l.Pods(u), p.Uses) {
+				x.Leave(l.Pods(u))
+				left = append(left, u)
+			}
+		}
+		slices.SortFunc(left, func(a, b *Unit) int { return compareBool(Before(a, b), Before(b, a)) * -1 })
+		gone := map[uint64]bool{}
+		for _, u := range l.Reprieve(left, func(u *Unit) bool { return p.Back(l.Pods(u)) }) {
+			for _, i := range l.Pods(u) {
+				gone[x.Pods[i].Number] = true
+			}
+			if p.Back(l.Pods(u)) {
+				t.Fatalf("unit %+v has to leave, though the members keep their places beside it", u)
+			}
+		}
+		type use struct{ cpu, memory, pods int64 }
+		free := make([]use, len(w.nodes))
+		for i, n := range w.nodes {
+			free[i] = use{n[0], n[1], n[2]}
+		}
+		for _, q := range w.pods {
+			if !gone[q.number] {
+				free[q.node] = use{free[q.node].cpu - q.milliCPU, free[q.node].memory - q.memory, free[q.node].pods - 1}
+			}
+		}
+		for i, at := range p.Rows {
+			if at.Index < 0 {
+				continue
+			}
+			placed++
+			node, n := int(at.Row)*2+int(at.Shard), use{w.milliCPU + 1, 0, 1}
+			if of[i] == 0 {
+				n = use{w.milliCPU, w.memory, 1}
+			}
+			f := &free[node]
+			*f = use{f.cpu - n.cpu, f.memory - n.memory, f.pods - n.pods}
+			if f.cpu < 0 || n.memory > 0 && f.memory < 0 || f.pods < 0 || of[i] == 0 && w.tainted[node] {
+				t.Fatalf("member %d does not fit on node %d: %+v is left; victims %v of %+v", i, node, *f, gone, w)
+			}
+		}
+	})
+	if placed == 0 {
+		t.Error("no member was placed")
 	}
 }
