@@ -4,19 +4,37 @@ import (
 	"cmp"
 	"fmt"
 
+	"k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/groups"
 )
 
-// tellGang keeps what the attempt has found of a pod group.
+// tellGang tells what the attempt has found of a pod group, where that is something else than before.
+//
+// Differs from upstream: the condition's message goes on behind upstream's sentence with the numbers, and what the pod group waits for.
 func (s *Scheduler) tellGang(o *gangOutcome) {
 	v := o.verdict()
 	if o.code == gangShort && !o.holds && s.queue.GroupOf(s.holder) != nil {
 		v.Waits = fmt.Sprintf("room, some of which is held for pod group %s", s.holder)
 	}
-	v.Follow(o.group.Verdict(), s.cfg.Now())
+	changed := v.Follow(o.group.Verdict(), s.cfg.Now())
 	o.group.SetVerdict(v)
+	spec := o.group.Spec()
+	if !changed || spec == nil {
+		return
+	}
+	status, reason, message := metav1.ConditionFalse, v1alpha2.PodGroupReasonUnschedulable, v.Line()
+	switch v.State {
+	case groups.Scheduled:
+		status, reason, message = metav1.ConditionTrue, "Scheduled", ""
+	case groups.Failed:
+		reason = v1alpha2.PodGroupReasonSchedulerError
+	}
+	if r, tells := s.cfg.Reporter.(GroupReporter); tells {
+		r.GroupCondition(spec.Object, status, reason, message)
+	}
 }
 
 // verdict is what is known of the pod group after the try.
@@ -55,16 +73,19 @@ func (o *gangOutcome) memberState(m *member) groups.MemberState {
 }
 
 func (o *gangOutcome) state() groups.State {
+	if spec := o.group.Spec(); spec != nil && o.scheduled >= max(spec.MinCount, 1) {
+		return groups.Scheduled // what becomes of more members does not matter
+	}
 	return [...]groups.State{gangShort: groups.Unschedulable, gangFits: groups.Scheduled, gangPreempting: groups.Preempting, gangFailed: groups.Failed}[o.code]
 }
 
 // sentence is upstream's for the PodGroup.
 func (o *gangOutcome) sentence() string {
 	switch {
+	case o.state() == groups.Scheduled:
+		return ""
 	case o.code == gangFailed:
 		return o.whole().Error()
-	case o.code == gangFits:
-		return ""
 	case o.code == gangPreempting && o.room == nil:
 		return preemptingGroup
 	case o.refused != "":

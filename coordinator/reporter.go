@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
@@ -33,6 +35,12 @@ type Reporter interface {
 	AwaitsDevices(pod *v1.Pod, node string)
 	// Scheduled says that a pod is bound.
 	Scheduled(pod *v1.Pod, node string)
+}
+
+// GroupReporter is implemented by a Reporter that tells of pod groups, too.
+type GroupReporter interface {
+	// GroupCondition says what became of a pod group: the condition PodGroupScheduled of its PodGroup. One that is true stays so.
+	GroupCondition(group *v1alpha2.PodGroup, status metav1.ConditionStatus, reason, message string)
 }
 
 // Silent reports nowhere. Reporters of a few things embed it.

@@ -7,6 +7,7 @@ import (
 )
 
 var (
-	_ bind.Binder          = (*kube.Binder)(nil)
-	_ coordinator.Reporter = (*kube.Reporter)(nil)
+	_ bind.Binder               = (*kube.Binder)(nil)
+	_ coordinator.Reporter      = (*kube.Reporter)(nil)
+	_ coordinator.GroupReporter = (*kube.Reporter)(nil)
 )

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -48,6 +50,7 @@ type Reporter struct {
 	cfg    ReporterConfig
 	status *statusWriter
 	events *eventWriter
+	groups *groupWriter
 }
 
 // NewReporter makes one.
@@ -67,13 +70,14 @@ func NewReporter(cfg ReporterConfig) *Reporter {
 	if cfg.EventWorkers <= 0 {
 		cfg.EventWorkers = eventWorkers
 	}
-	return &Reporter{cfg: cfg, status: newStatusWriter(&cfg), events: newEventWriter(&cfg)}
+	return &Reporter{cfg: cfg, status: newStatusWriter(&cfg), events: newEventWriter(&cfg), groups: newGroupWriter(&cfg)}
 }
 
 // Run writes until ctx ends.
 func (r *Reporter) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { r.status.run(ctx, r.cfg.StatusWorkers); return nil })
+	g.Go(func() error { r.groups.run(ctx); return nil })
 	g.Go(func() error { r.events.run(ctx, r.cfg.EventWorkers); return nil })
 	return g.Wait()
 }
@@ -111,6 +115,11 @@ func (r *Reporter) AwaitsDevices(pod *v1.Pod, node string) { r.events.awaitsDevi
 func (r *Reporter) Scheduled(pod *v1.Pod, node string) {
 	r.status.forget(pod.UID)
 	r.events.scheduled(pod, node)
+}
+
+// GroupCondition notes what became of a pod group: its condition PodGroupScheduled.
+func (r *Reporter) GroupCondition(group *v1alpha2.PodGroup, status metav1.ConditionStatus, reason, message string) {
+	r.groups.put(group, status, reason, message)
 }
 
 // pause waits, and reports false when ctx ended meanwhile.
