@@ -85,8 +85,8 @@ func (s *Scheduler) failGang(ctx context.Context, o *gangOutcome) {
 	s.makeWay(o)
 }
 
-// copies are how many members would have to fit, and how many do, where all ask for the same and it is known how many more pods of the class
-// fit; 0: it is not.
+// copies are how many members would have to fit, and how many do, where all ask for the same and it is known how many more pods of the
+// class fit; 0: it is not.
 func (o *gangOutcome) copies() (wants, fit int) {
 	first := o.members[0].Class
 	if o.code != gangShort || o.sliced || first == nil || first.Scorer == nil || first.Volatile || first.Claims || first.Scorer.Tied() != "" {

@@ -88,7 +88,8 @@ func (t *topology) placeAlike(ctx context.Context) *gangOutcome {
 		tried = tried[:len(within)]
 	}
 	o := t.words(t.s.tryGang(ctx, t.group, tried, asked, append(within, t.domain(plan.Domain))...), t.placements())
-	return t.leaveOut(t.tell(o, plan.Domain, int(plan.Fits)), t.attempts[len(tried):], fmt.Sprintf("no domain of %s has room for another %d pods", t.asks.SliceKey, t.question.SliceSize))
+	return t.leaveOut(t.tell(o, plan.Domain, int(plan.Fits)), t.attempts[len(tried):], fmt.Sprintf(
+		"no domain of %s has room for another %d pods", t.asks.SliceKey, t.question.SliceSize))
 }
 
 // short is the outcome where no domain takes enough members, and the best takes so many of those that wait. Without a required key the
@@ -285,7 +286,8 @@ func (t *topology) bestOf(enough []simulated) (simulated, error) {
 }
 
 // narrow is the domain of the narrowest preferred level that takes as many members as any scope does; if there is none, the best scope.
-func (t *topology) narrow(ctx context.Context, bounds [][]estimate, scopes []simulated, best simulated, left *int) (simulated, *gangOutcome) {
+func (t *topology) narrow(ctx context.Context, bounds [][]estimate, scopes []simulated, best simulated, left *int) (simulated,
+	*gangOutcome) {
 	target := slices.MaxFunc(scopes, func(a, b simulated) int { return cmp.Compare(a.fits, b.fits) }).fits
 	for i, key := range t.question.Preferred {
 		level := t.candidates(key, bounds, int64(target), scopes)

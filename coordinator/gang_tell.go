@@ -76,7 +76,9 @@ func (o *gangOutcome) state() groups.State {
 	if spec := o.group.Spec(); spec != nil && o.scheduled >= max(spec.MinCount, 1) {
 		return groups.Scheduled // what becomes of more members does not matter
 	}
-	return [...]groups.State{gangShort: groups.Unschedulable, gangFits: groups.Scheduled, gangPreempting: groups.Preempting, gangFailed: groups.Failed}[o.code]
+	return [...]groups.State{
+		gangShort: groups.Unschedulable, gangFits: groups.Scheduled, gangPreempting: groups.Preempting, gangFailed: groups.Failed,
+	}[o.code]
 }
 
 // sentence is upstream's for the PodGroup.

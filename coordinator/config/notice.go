@@ -88,7 +88,8 @@ func (c *Config) Departures() []string {
 	var list []string
 	for _, p := range c.profiles {
 		for _, name := range notEvaluated([]profile{p}) {
-			list = append(list, fmt.Sprintf("profile %s: %s is not evaluated, for its feature gate is off: pods are scheduled as if it were not there", p.name, name))
+			list = append(list, fmt.Sprintf("profile %s: %s is not evaluated, for its feature gate is off: pods are scheduled as if it "+
+				"were not there", p.name, name))
 		}
 	}
 	for _, n := range c.noEffect {

@@ -167,7 +167,8 @@ func (c *Cache) Complete(w *Work) (claims []*resourcev1.ResourceClaim, status *v
 }
 
 // complete writes what PreBind writes into a claim.
-func complete(claim *resourcev1.ResourceClaim, a *resourcev1.AllocationResult, by resourcev1.ResourceClaimConsumerReference, now time.Time) {
+func complete(claim *resourcev1.ResourceClaim, a *resourcev1.AllocationResult, by resourcev1.ResourceClaimConsumerReference,
+	now time.Time) {
 	if a != nil {
 		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
 		slices.Sort(claim.Finalizers)

@@ -75,7 +75,8 @@ const notServed = "the API server does not serve resource.k8s.io/v1, so that res
 // named are the claims that a pod names, with its entries for them; the first that is not as it has to be is a refusal.
 func (c *Cache) named(pod *v1.Pod) (out []*resourcev1.ResourceClaim, entries []*v1.PodResourceClaim, err error) {
 	if c.notServed {
-		return nil, nil, refusal{text: notServed, next: "Kubernetes 1.34 and later serve resource.k8s.io/v1, unless --runtime-config turns it off"}
+		return nil, nil, refusal{text: notServed,
+			next: "Kubernetes 1.34 and later serve resource.k8s.io/v1, unless --runtime-config turns it off"}
 	}
 	if n := len(pod.Spec.ResourceClaims); n > MaxClaims {
 		const text = "pod \"%s/%s\": %d resource claims, at most %d are supported"

@@ -146,7 +146,8 @@ func (w *groupWriter) write(ctx context.Context, key types.NamespacedName, r *gr
 	}
 	a, err := w.sender.send(ctx, request{
 		method: http.MethodPatch, template: groupTemplate, kind: kindStatus,
-		path:        "/apis/scheduling.k8s.io/v1alpha2/namespaces/" + url.PathEscape(key.Namespace) + "/podgroups/" + url.PathEscape(key.Name) + "/status",
+		path: "/apis/scheduling.k8s.io/v1alpha2/namespaces/" + url.PathEscape(key.Namespace) +
+			"/podgroups/" + url.PathEscape(key.Name) + "/status",
 		contentType: strategicPatchType, accept: w.sender.partial(),
 		body: mustJSON(groupPatch{Metadata: preconditions{UID: r.group.UID}, Status: groupConditions{[]metav1.Condition{c}}}),
 	})

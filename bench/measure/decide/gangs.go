@@ -29,7 +29,8 @@ func gangKinds() []Kind {
 		pod: ofGang("", modest),
 	}
 	one := gangs
-	one.Name, one.About, one.pods, one.gang, one.pod = "gang-1000", "a gang of 1,000 pods, all of which must fit", 1000, 1000, ofGang("", modest)
+	one.Name, one.About = "gang-1000", "a gang of 1,000 pods, all of which must fit"
+	one.pods, one.gang, one.pod = 1000, 1000, ofGang("", modest)
 	topology := gangs
 	topology.Name, topology.About = "gangs-topology", "gangs of eight pods with a CPU each, in one rack: of 32 nodes, in blocks of 16 racks"
 	topology.pods, topology.perNode, topology.domain, topology.cluster = 1000*gangSize, 8, rackLabel, racks

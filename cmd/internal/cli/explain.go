@@ -140,7 +140,8 @@ func explained(word string) string {
 	word = strings.ToLower(word)
 	for kind, words := range map[string][]string{
 		"Deployment": {"deployments", "deploy"}, "ReplicaSet": {"replicasets", "rs"}, "StatefulSet": {"statefulsets", "sts"},
-		kindPodGroup: {"podgroups"}, "DaemonSet": {"daemonsets", "ds"}, "Job": {"jobs"}, "ReplicationController": {"replicationcontrollers", "rc"},
+		kindPodGroup: {"podgroups"}, "DaemonSet": {"daemonsets", "ds"}, "Job": {"jobs"},
+		"ReplicationController": {"replicationcontrollers", "rc"},
 	} {
 		if word == strings.ToLower(kind) || slices.Contains(words, word) {
 			return kind

@@ -139,6 +139,8 @@ type CoordinatorOptions struct {
 	MaxInUnschedulable time.Duration
 	// GangReservation has room held for the first gang that can't start.
 	GangReservation bool
+	// TopologyPreemption has gangs with topology constraints preempt.
+	TopologyPreemption bool
 	// Kube are kube-scheduler's flags. What of them counts without Kubernetes is above.
 	Kube *kubeflags.Flags
 	// Legacy are the flags that kube-scheduler had up to 1.22.

@@ -34,7 +34,8 @@ const downloadParameter = "download"
 
 // readingRPCs are those that the gateway offers. ListObjects and Watch are not among them: objects may hold environment variables.
 func readingRPCs() []string {
-	return []string{"Explain", "ExplainNode", "ExplainPodGroup", "GetConfiguration", "GetFragmentation", "GetLeader", "GetNodeMap", "GetSummary",
+	return []string{"Explain", "ExplainNode", "ExplainPodGroup", "GetConfiguration", "GetFragmentation", "GetLeader", "GetNodeMap",
+		"GetSummary",
 		"ListDecisions", "ListDevices", "ListMapNodes", "ListPending", "ListPlugins", "ListPodGroups", "ListShards", "ListTraces", "ListWorkers"}
 }
 

@@ -84,7 +84,8 @@ func (p *Picture) Write(w io.Writer) error {
 		d.text(gap, d.y, fmt.Sprintf("%d gangs more", more))
 		d.y += line
 	}
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="12">
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" `+
+		`width="%d" height="%d" font-family="sans-serif" font-size="12">
 <rect width="100%%" height="100%%" fill="#fff"/>
 %s</svg>
 `, width, d.y, width, d.y, d.b.String())

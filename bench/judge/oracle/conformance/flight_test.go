@@ -121,11 +121,11 @@ func (c *cluster) Unscheduled(pod *v1.Pod, reason, _ string, nominating *objects
 }
 
 func (c *cluster) Preempted(*v1.Pod, *objects.Eviction) {}
-func (c *cluster) Skipped(*v1.Pod)                    {}
-func (c *cluster) Abandoned(*v1.Pod, string)          {}
-func (c *cluster) Expected(*v1.Pod, string)           {}
-func (c *cluster) AwaitsDevices(*v1.Pod, string)      {}
-func (c *cluster) Scheduled(*v1.Pod, string)          {}
+func (c *cluster) Skipped(*v1.Pod)                      {}
+func (c *cluster) Abandoned(*v1.Pod, string)            {}
+func (c *cluster) Expected(*v1.Pod, string)             {}
+func (c *cluster) AwaitsDevices(*v1.Pod, string)        {}
+func (c *cluster) Scheduled(*v1.Pod, string)            {}
 
 // Bind is the scheduler's binder.
 func (c *cluster) Bind(_ context.Context, bindings []objects.Binding, done func(int, error)) {
