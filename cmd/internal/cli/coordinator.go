@@ -72,8 +72,8 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 	o.Sharding.addServiceFlags(fs)
 	fs.BoolVar(&o.GangReservation, "gang-reservation", false, "hold the room that the first gang in order finds while it is too little for "+
 		"it to start, against pods of its priority and below")
-	fs.BoolVar(&o.TopologyPreemption, "gang-topology-preemption", false, "have gangs with topology constraints preempt, too, where the feature "+
-		"gate WorkloadAwarePreemption is on")
+	fs.BoolVar(&o.TopologyPreemption, "gang-topology-preemption", false, "have gangs with topology constraints preempt, too, where the "+
+		"feature gate WorkloadAwarePreemption is on")
 	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
 	o.Recording.addFlags(fs)
 
