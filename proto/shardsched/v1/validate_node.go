@@ -175,7 +175,7 @@ func (x *Delta) Validate() error {
 	if err := row("row", x.GetRow()); err != nil {
 		return err
 	}
-	if x.LastDecision != nil && x.GetRemovePod() == nil {
+	if x != nil && x.LastDecision != nil && x.GetRemovePod() == nil {
 		return wrong("last_decision", "expected none without remove_pod, got %d", x.GetLastDecision())
 	}
 	switch c := x.GetChange().(type) {
