@@ -126,6 +126,8 @@ type SchedulerConfig struct {
 	// that how long it takes has no influence on what it decides: turns have no bounds then, and it does not
 	// matter what an attempt costs. nil: Now.
 	QueueNow func() time.Time
+	// Frozen says that QueueNow stands still until nothing is left to do: no pod group waits for its backoff to be over.
+	Frozen bool
 	// Registerer receives the metrics; nil: nowhere.
 	Registerer prometheus.Registerer
 	// Extenders are the configuration's. With ExtendersInline the loop waits for what they say,

@@ -76,8 +76,16 @@ func (s *Scheduler) failGang(ctx context.Context, o *gangOutcome) {
 	o.shareVictims()
 	o.holds = s.holdsFor(o)
 	s.gateAll(o)
+	failing := false
 	for i := range o.members {
-		s.failMember(ctx, &o.members[i], o.leaving(i))
+		x := o.leaving(i)
+		failing = failing || len(x.by) == 0
+		s.failMember(ctx, &o.members[i], x)
+	}
+	if failing { // mates are tried with it
+		for i := range o.members {
+			s.failing[o.members[i].Pod.Obj.UID] = struct{}{}
+		}
 	}
 	wants, fit := o.copies()
 	s.queue.GroupFailed(s.queue.GroupOf(o.group.Name()), wants, fit)

@@ -136,7 +136,7 @@ func (s *Scheduler) addQueue(cfg *SchedulerConfig) error {
 	s.queue = queue.New(queue.Config{
 		OutOfTree: plugins, Met: s.bugs.Hint,
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff,
-		MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
+		MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut, Frozen: cfg.Frozen,
 		Meter: s.metrics.Queue(), Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints), Groups: s.groups, GaveUp: s.gaveUp,
 	})

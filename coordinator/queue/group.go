@@ -26,6 +26,8 @@ type Group struct {
 	// since is when it began to be tried; zero: when the first of the pods was ready. due is its deadline; zero: it has none.
 	since, due time.Time
 	givenUp    bool
+	// failed: the last attempt of one of the pods has ended in an error, and the others wait with it.
+	failed bool
 	// favoured: it goes before others of its priority. fit is how many of its pods fitted last.
 	favoured bool
 	fit      int
@@ -103,6 +105,8 @@ func (q *Queue) Favour(g *Group, on bool) {
 		switch p.place {
 		case Active:
 			q.ready(p).remove(p)
+		case Backoff:
+			q.backoff.remove(p)
 		case ErrorBackoff:
 			q.errors.remove(p)
 		case Unschedulable, Gated:
@@ -114,6 +118,8 @@ func (q *Queue) Favour(g *Group, on bool) {
 		switch p.place {
 		case Active:
 			q.ready(p).push(p)
+		case Backoff:
+			q.backoff.push(p)
 		case ErrorBackoff:
 			q.errors.push(p)
 		case Unschedulable, Gated:
@@ -197,7 +203,7 @@ func (q *Queue) popWithMates(p *Pod, early bool, into []*Pod) []*Pod {
 	}
 	last := slices.ContainsFunc(into[from:], func(m *Pod) bool { return m.isCostly() || m.Aside != 0 })
 	for _, m := range into[from:] {
-		if m.place != Active {
+		if m.place != Active && (m != p || !early) {
 			q.tell(Active, eventActivated)
 		}
 		if m.FirstAttempt.IsZero() {

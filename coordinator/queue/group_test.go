@@ -435,3 +435,31 @@ func TestAFavouredGangGoesBeforeItsEqualsAndKeepsTryingWhileItGainsRoom(t *testi
 	_, got = x.pop(1)
 	x.wants(got, "other")
 }
+
+// Where the clock stands still a backoff would never be over: a gang that an event has called is popped where nothing else is active.
+func TestAFrozenClockKeepsNoGangBackingOff(t *testing.T) {
+	for _, frozen := range []bool{false, true} {
+		x := newGangs(t)
+		x.frozen = frozen
+		x.gang("g", 2)
+		pods, _ := x.pop(1)
+		x.fail(pods, 2, 0)
+		x.freed("n", 2)
+		want := ""
+		if frozen {
+			want = "g-0 g-1"
+		}
+		pods, names := x.pop(1)
+		x.wants(names, want)
+		if !frozen {
+			continue
+		}
+		for _, p := range pods { // errors are tried again only after their backoff, and mates with them
+			x.Queue.Error(p, errors.New("failed"))
+		}
+		x.GroupFailed(pods[0].Group, 0, 0)
+		if _, names = x.pop(1); names != "" || x.Len(ErrorBackoff) != 2 {
+			t.Errorf("popped %q after an error, %d back off; want nobody, and 2", names, x.Len(ErrorBackoff))
+		}
+	}
+}

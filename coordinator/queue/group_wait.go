@@ -82,10 +82,12 @@ func (q *Queue) GroupFailed(g *Group, wants, fit int) {
 		counted = wants > fit
 		queued  bool
 	)
+	g.failed = false
 	for _, p := range g.pods {
 		switch p.place {
-		case Active, ErrorBackoff:
+		case Active, Backoff, ErrorBackoff:
 			queued = true
+			g.failed = g.failed || len(p.RejectedBy) == 0 && p.Attempts > 0
 		case Unschedulable:
 			if first == nil {
 				first = p
@@ -164,7 +166,7 @@ func (q *Queue) call(b *bucket) {
 
 // queued tells whether a pod group is tried, or will be without any event.
 func (g *Group) queued() bool {
-	return slices.ContainsFunc(g.pods, func(p *Pod) bool { return p.place == Active || p.place == ErrorBackoff || p.place == InFlight })
+	return slices.ContainsFunc(g.pods, func(p *Pod) bool { return p.place != Unschedulable && p.place != Gated })
 }
 
 // helpedCounted appends a pod of each pod group that an event calls.

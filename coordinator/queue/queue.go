@@ -24,6 +24,9 @@ type Config struct {
 	// WaitBackoffOut leaves pods in Backoff for all their time, though Active runs out (the feature
 	// gate SchedulerPopFromBackoffQ is off).
 	WaitBackoffOut bool
+	// Frozen says that the clock stands still. Pod groups are popped before their backoff is over then where Active runs out, as other
+	// pods: it would never be over.
+	Frozen bool
 	// Profiles is what the queue asks of profiles; nil: nothing is known.
 	Profiles Profiles
 	// Plugins are the built-in plugins that reject nodes, or hold pods back.
@@ -49,6 +52,7 @@ type Queue struct {
 	backoffs         backoffs
 	maxUnschedulable time.Duration
 	waitBackoffOut   bool
+	frozen           bool
 	born             time.Time // the first tick
 	rules            *rules
 	meter            Meter
@@ -102,6 +106,7 @@ func New(cfg Config) *Queue {
 			max: orDefault(cfg.MaxBackoff, DefaultMaxBackoff)},
 		maxUnschedulable: orDefault(cfg.MaxUnschedulable, DefaultMaxUnschedulable),
 		waitBackoffOut:   cfg.WaitBackoffOut,
+		frozen:           cfg.Frozen,
 		rules:            rules,
 		meter:            cfg.Meter,
 		timer:            cfg.Timer,
@@ -464,7 +469,7 @@ func (q *Queue) requeueOne(p *Pod, event string) {
 	to := Active
 	if isBackingOff(p, q.now()) {
 		to = Backoff
-		if len(p.RejectedBy) == 0 || p.Group != nil {
+		if len(p.RejectedBy) == 0 || p.Group != nil && (!q.frozen || p.Group.failed) {
 			to = ErrorBackoff
 		}
 	}

@@ -46,7 +46,7 @@ func decide(t *testing.T, c build.Cluster, s split) string {
 	log := observe.NewDecisionLog(&out)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	defer cancel()
-	cfg := coordinator.SchedulerConfig{Cluster: "test", Term: 1, Shards: s.shards, BatchSize: s.batch, Decisions: log, QueueNow: standstill()}
+	cfg := coordinator.SchedulerConfig{Cluster: "test", Term: 1, Shards: s.shards, BatchSize: s.batch, Decisions: log, QueueNow: standstill(), Frozen: true}
 	cfg.Fanout.Replicas = s.replicas
 	scheduler, err := coordinator.NewScheduler(cfg)
 	if err != nil {

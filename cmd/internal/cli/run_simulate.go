@@ -234,7 +234,7 @@ func (m simulation) scheduler(registry prometheus.Registerer, nodes int) (coordi
 	cfg := coordinator.SchedulerConfig{
 		FreeClaims: true,
 		Cluster:    m.sharding.Cluster, Term: 1, Shards: cmp.Or(m.sharding.Shards, max(coordinator.ShardsFor(nodes), m.sharding.Workers)),
-		BatchSize: m.batch, Decisions: m.decisions, Registerer: registry, QueueNow: standstill(), ExtendersInline: true,
+		BatchSize: m.batch, Decisions: m.decisions, Registerer: registry, QueueNow: standstill(), Frozen: true, ExtendersInline: true,
 	}
 	if err := configure(m.config, m.plugins, &cfg); err != nil {
 		return cfg, err

@@ -163,7 +163,7 @@ func (t *tracker) begin(ctx context.Context) error {
 	t.nominated, t.flights = map[types.UID]string{}, map[types.UID][]*inFlight{}
 	ctx, t.end = context.WithCancel(ctx)
 	var err error
-	if t.replay, err = newReplay(ctx, t.flight.Config); err == nil {
+	if t.replay, err = newReplay(ctx, t.flight.Config, nil); err == nil {
 		t.replay.every = max(t.flight.Every, 1)
 	}
 	return err

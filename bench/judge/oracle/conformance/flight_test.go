@@ -188,7 +188,7 @@ func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests i
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := ourConfig(config)
+	ours, err := ourConfig(config, s.PodGroups)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func watch(t *testing.T, seed uint64, s *Scenario) (config, flight []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := ourConfig(config)
+	ours, err := ourConfig(config, s.PodGroups)
 	if err != nil {
 		t.Fatal(err)
 	}

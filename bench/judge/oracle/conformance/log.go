@@ -30,7 +30,7 @@ type Log struct {
 func (l *Log) Replay(ctx context.Context) (_ *Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r, err := newReplay(ctx, l.Config)
+	r, err := newReplay(ctx, l.Config, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -37,8 +37,8 @@ type mirror struct {
 	blurred bool
 }
 
-func newMirror(ctx context.Context, file []byte) (*mirror, error) {
-	c, err := ourConfig(file)
+func newMirror(ctx context.Context, file []byte, gates *PodGroups) (*mirror, error) {
+	c, err := ourConfig(file, gates)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -71,7 +69,7 @@ type ours struct {
 }
 
 func startOurs(ctx context.Context, file []byte, s *Scenario, split Split, kept *keeper) (*ours, error) {
-	c, err := ourConfig(file)
+	c, err := ourConfig(file, s.PodGroups)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +81,7 @@ func startOurs(ctx context.Context, file []byte, s *Scenario, split Split, kept 
 	o.log = observe.NewDecisionLog(&o.out)
 	o.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "conformance", Term: 1, Shards: split.Shards, BatchSize: split.Batch,
-		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now, DisruptionController: true,
+		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now, Frozen: true, DisruptionController: true,
 		Registerer: o.metrics, Recorder: kept.recorder(), Groups: s.PodGroups.ours(),
 	})
 	if err != nil {
@@ -94,21 +92,13 @@ func startOurs(ctx context.Context, file []byte, s *Scenario, split Split, kept 
 	return o, nil
 }
 
-// ourConfig is a configuration file as our scheduler has it.
-func ourConfig(text []byte) (*config.Config, error) {
+// ourConfig is a configuration file as our scheduler has it, under the gates of pod groups.
+func ourConfig(text []byte, gates *PodGroups) (*config.Config, error) {
+	reader := config.Reader{}.With(gates.ours())
 	if text == nil {
-		return config.Default(), nil
+		return reader.FromDefault()
 	}
-	dir, err := os.MkdirTemp("", "conformance")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "config.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return nil, err
-	}
-	return config.Load(file)
+	return reader.Parse("config.json", text)
 }
 
 // pinned is how many classes were given pinned sums.

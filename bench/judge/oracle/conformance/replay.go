@@ -109,7 +109,7 @@ func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) 
 		return nil, err
 	}
 	defer restore()
-	r, err := newReplay(ctx, config)
+	r, err := newReplay(ctx, config, s.PodGroups)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) 
 }
 
 // newReplay starts with an empty cluster and a configuration file's text, if there is one.
-func newReplay(ctx context.Context, config []byte) (*replay, error) {
+func newReplay(ctx context.Context, config []byte, gates *PodGroups) (*replay, error) {
 	c, err := upstreamConfig(config)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func newReplay(ctx context.Context, config []byte) (*replay, error) {
 	if r.upstream, err = oracle.New(ctx, c); err != nil {
 		return nil, err
 	}
-	if r.own, err = newMirror(ctx, config); err != nil {
+	if r.own, err = newMirror(ctx, config, gates); err != nil {
 		return nil, err
 	}
 	return r, nil
