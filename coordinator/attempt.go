@@ -39,6 +39,8 @@ type attempt struct {
 	storage, claims uint64
 	// failed ends the attempt in an error.
 	failed error
+	// undone: it was compiled while mates held nodes that do not hold them any more.
+	undone bool
 
 	// Once it is placed: the best nodes as the decision saw them, where that is spelled out.
 	top []*pb.ScoredNode
@@ -46,10 +48,10 @@ type attempt struct {
 	preemption *pb.Preemption
 }
 
-// volatile tells that placements of other pods may change what the pod is compiled to.
+// volatile tells that placements of other pods, or taking them back, may change what the pod is compiled to.
 func (a *attempt) volatile() bool {
 	if a.Class != nil {
-		return a.Class.Volatile || a.Class.Claims
+		return a.Class.Volatile || a.Class.Claims || a.undone
 	}
 	return storage.HasClaims(a.Pod.Obj) || len(a.Pod.Obj.Spec.ResourceClaims) > 0
 }

@@ -336,6 +336,7 @@ func (o *gangOutcome) undo(ctx context.Context) {
 	o.held = nil
 	for i := range o.members {
 		o.s.queue.Unreserved(o.members[i].Pod)
+		o.members[i].undone = true
 	}
 }
 
