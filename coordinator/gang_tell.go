@@ -74,17 +74,17 @@ func (o *gangOutcome) memberState(m *member) groups.MemberState {
 
 func (o *gangOutcome) state() groups.State {
 	if spec := o.group.Spec(); spec != nil && o.scheduled >= max(spec.MinCount, 1) {
-		return groups.Scheduled // what becomes of more members does not matter
+		return groups.Scheduled // whatever becomes of more members
 	}
 	return [...]groups.State{
 		gangShort: groups.Unschedulable, gangFits: groups.Scheduled, gangPreempting: groups.Preempting, gangFailed: groups.Failed,
 	}[o.code]
 }
 
-// sentence is upstream's for the PodGroup.
+// sentence is upstream's for the PodGroup, or for the members that came after its quorum was scheduled.
 func (o *gangOutcome) sentence() string {
 	switch {
-	case o.state() == groups.Scheduled:
+	case o.code == gangFits:
 		return ""
 	case o.code == gangFailed:
 		return o.whole().Error()

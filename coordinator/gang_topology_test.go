@@ -112,7 +112,7 @@ func (x *trial) where(r *racked) string {
 		out = append(out, fmt.Sprint(node, ":", n))
 	}
 	slices.Sort(out)
-	if v := g.Verdict(); v != nil && v.State != groups.Scheduled {
+	if v := g.Verdict(); v != nil && (v.State != groups.Scheduled || v.Base != "") {
 		out = append(out, fmt.Sprintf("%s; %s fits %d", v.Base, v.Domain, v.DomainFits))
 	}
 	return strings.Join(out, " ")

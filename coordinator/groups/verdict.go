@@ -96,7 +96,8 @@ type Verdict struct {
 	Reasons map[string]int
 	// What has to happen, such as "preemption of 3 pods"; "": what the numbers say.
 	Waits string
-	// Upstream's sentence; "": that of the state.
+	// Upstream's sentence; "": that of the state. Where the pod group is scheduled, it is of the members that came later and wait; "": none
+	// does.
 	Base string
 	// Since when this is so: of the first of verdicts that say the same.
 	Since time.Time
@@ -124,7 +125,13 @@ func (v *Verdict) Follow(before *Verdict, now time.Time) (changed bool) {
 // Differs from upstream: there it is the sentence alone.
 func (v *Verdict) Line() string {
 	parts := []string{oneLine(cmp.Or(v.Base, v.State.base()), maxBase) + ": " + v.numbers()}
-	if v.Domain != "" && v.State != Scheduled {
+	if v.State == Scheduled {
+		parts = []string{v.State.base() + ": " + v.numbers()}
+		if v.Base != "" {
+			parts = append(parts, "others wait: "+oneLine(v.Base, maxBase))
+		}
+	}
+	if v.Domain != "" && !v.done() {
 		parts = append(parts, fmt.Sprintf("best domain %s fits %d", oneLine(v.Domain, maxDomain), v.DomainFits))
 	}
 	var tail []string
@@ -143,6 +150,9 @@ func (v *Verdict) Line() string {
 	}
 	return head + "; " + end
 }
+
+// done tells whether nobody waits: the pod group is scheduled, and no member has found no node since.
+func (v *Verdict) done() bool { return v.State == Scheduled && v.Base == "" }
 
 // numbers tells how many members exist, are needed and fit.
 func (v *Verdict) numbers() string {
@@ -171,7 +181,7 @@ func (v *Verdict) of(n int, verb string) string {
 // waits tells what has to happen; "": nothing is known, or nothing has to.
 func (v *Verdict) waits() string {
 	switch {
-	case v.State == Scheduled || v.State == GivenUp:
+	case v.done() || v.State == GivenUp:
 		return ""
 	case v.Waits != "":
 		return v.Waits
@@ -189,7 +199,7 @@ func (v *Verdict) waits() string {
 
 // reasons tells what excludes nodes, that of most nodes first.
 func (v *Verdict) reasons() string {
-	if len(v.Reasons) == 0 || v.State == Scheduled {
+	if len(v.Reasons) == 0 || v.done() {
 		return ""
 	}
 	order := slices.SortedFunc(maps.Keys(v.Reasons), func(a, b string) int {
@@ -251,6 +261,9 @@ func (x *Group) Standing() *Verdict {
 	if last != nil && last.State == state && state != Gated && state != Waiting {
 		now := *last
 		now.Exist, now.Scheduled, now.Fit = x.Existing(), x.placed, max(last.Fit, x.placed)
+		if state == Scheduled && now.Exist == now.Scheduled {
+			now.Base = "" // those that waited are gone
+		}
 		return &now
 	}
 	v := &Verdict{State: state, Exist: x.Existing(), Scheduled: x.placed, Fit: x.placed, Need: x.minCount()}

@@ -63,6 +63,12 @@ func TestLine(t *testing.T) {
 				Nodes: 4, Reasons: map[string]int{"Insufficient cpu": 4}},
 			"pod group is scheduled: 2 of 2 needed have nodes (3 exist)",
 		},
+		"scheduled, and a late member waits": {
+			Verdict{State: Scheduled, Base: "pod group is unschedulable", Exist: 3, Need: 2, Scheduled: 2, Fit: 2, Domain: "rack=r7", DomainFits: 2,
+				Waits: "preemption of 1 pods", Nodes: 4, Reasons: map[string]int{"Insufficient cpu": 4}},
+			"pod group is scheduled: 2 of 2 needed have nodes (3 exist); others wait: pod group is unschedulable; best domain rack=r7 fits 2; " +
+				"4 nodes: 4 Insufficient cpu; waits for preemption of 1 pods",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.verdict.Line(); got != c.want {
