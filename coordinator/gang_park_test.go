@@ -49,7 +49,9 @@ func TestAParkedGangThatIsShort(t *testing.T) {
 	playParked(t, "1", func(x *scenario, a *advisor) {
 		a.on("/foo/filter", keepAll)
 		x.deliver(objects.Added, wantingMate("a"))
-		x.deliver(objects.Added, wantingMate("b"))
+		first := wantingMate("b")
+		first.Spec.Priority = new(int32(1))
+		x.deliver(objects.Added, first)
 		x.wantPods("short", "a unschedulable", "b unschedulable")
 		x.wantMessage("b", quorumMissed)
 		x.wantMessage("a", "0/1 nodes are available: 1 Insufficient cpu.")
