@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/internal/testkit/build"
@@ -47,6 +48,16 @@ func lacks() map[string][]lack {
 		}, {
 			nodes: three, pod: build.Pod("p").Gate("example.com/quota").Gate("example.com/audit").Obj(),
 			cause: "scheduling gates example.com/quota, example.com/audit", help: "nothing here: whoever set the gates removes them",
+		}},
+		rules.GangScheduling: {{
+			nodes: three, pod: build.Pod("p").Member("g").Obj(), told: inGang(nil),
+			cause: "pod group g does not exist", help: "nobody makes the PodGroup for the pod: it has to be created",
+		}, {
+			nodes: three, pod: build.Pod("p").Member("g").Obj(), told: inGang(build.Gang("g", 2)),
+			cause: "pod group g has fewer pods than its minCount", help: "more pods of the pod group",
+		}, {
+			nodes: three, pod: build.Pod("p").Member("g").Obj(), told: inGang(build.Gang("g", groups.MaxMembers+1)),
+			cause: "pod group g: minCount is 8193, at most 8192 pods are scheduled together", help: "a smaller minCount",
 		}},
 		rules.NodeName: {{
 			nodes: three, pod: build.Pod("p").Node("b1").Obj(), told: judgedByName,
@@ -357,6 +368,19 @@ func TestEachPluginSaysWhatItMisses(t *testing.T) {
 		for i, x := range all[r.Name] {
 			t.Run(r.Name, func(t *testing.T) { x.check(t, r.Name, i) })
 		}
+	}
+}
+
+// inGang is what is told of a member that its pod group holds back; nil: there is no PodGroup.
+func inGang(group *build.PodGroupBuilder) func(t *testing.T, x *lack) ([]*pb.Cause, []string) {
+	return func(t *testing.T, x *lack) ([]*pb.Cause, []string) {
+		s := newTrial(t, SchedulerConfig{Shards: 1, Groups: groups.Gates{Workload: true, Gang: true}}, 0)
+		defer s.fanout.Close()
+		if group != nil {
+			s.groups.Set(group.Obj())
+		}
+		s.Load(&objects.Snapshot{Nodes: x.nodes, Pods: []*v1.Pod{x.pod}}, nil)
+		return s.explainedIn(t, x.pod.Namespace, x.pod.Name, 0).Causes, nil
 	}
 }
 

@@ -18,6 +18,7 @@ func gangScheduling() *Rule {
 		With:   func(g groups.Gates) bool { return g.Gang },
 		Loop:   true,
 		Hints:  gangHints,
+		Words:  gangWords(),
 	}
 }
 
@@ -34,6 +35,37 @@ func gangHints(profiles queue.Profiles) queue.Plugin {
 		}
 		return ""
 	}}
+}
+
+// The beginnings of what GangScheduling says of a member that it holds back.
+const (
+	saysNoPodGroup = "waiting for pods's pod group"
+	saysFewExist   = "waiting for minCount pods from a gang to appear"
+	saysTooLarge   = "minCount is "
+)
+
+// gangWords: Lacks and Wants tell what the mates of a member lack.
+func gangWords() *Words {
+	want := func(p *v1.Pod, reasons []string) Want {
+		name := "pod group"
+		if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+			name += " " + short(*g.PodGroupName)
+		}
+		switch {
+		case len(said(reasons, saysNoPodGroup)) > 0:
+			return Want{Cause: name + " does not exist", Help: "nobody makes the PodGroup for the pod: it has to be created"}
+		case len(said(reasons, saysFewExist)) > 0:
+			return Want{Cause: name + " has fewer pods than its minCount", Help: "more pods of the pod group"}
+		case len(said(reasons, saysTooLarge)) > 0:
+			return Want{Cause: name + ": " + short(reasons[0]), Help: "a smaller minCount"}
+		}
+		return Want{Cause: name + " is given up", Help: "a new pod of the pod group, or a change of its PodGroup"}
+	}
+	return &Words{
+		Says:  []string{saysNoPodGroup, saysFewExist, saysTooLarge},
+		Lacks: func(r *Refused) []string { return []string{want(r.Pod, r.Reasons).Cause} },
+		Wants: func(a *Asked) []Want { return []Want{want(a.Pod, a.Reasons)} },
+	}
 }
 
 // TopologyPlacementGenerator proposes the domains of a label of nodes, one of which takes all pods of a PodGroup.
