@@ -65,7 +65,9 @@ func (r *replay) holdGroup(ctx context.Context, round int, decisions []Decision)
 	}
 	placements, err := r.upstream.Placements(ctx, a.members)
 	if err != nil {
-		a.all("message", err.Error())
+		// Which two domains upstream names goes by the order of a map.
+		text, _, _ := strings.Cut(err.Error(), "domain found for pod group: ")
+		a.all("message", text)
 		return nil
 	}
 	if a.within = a.placement(placements); a.within == nil {

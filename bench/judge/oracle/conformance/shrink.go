@@ -74,7 +74,7 @@ func (k *shrinker) dropEvents(round int) {
 
 // clone copies the scenario; the objects are shared.
 func (s *Scenario) clone() *Scenario {
-	out := &Scenario{Config: s.Config, Split: s.Split}
+	out := &Scenario{Config: s.Config, PodGroups: s.PodGroups, Split: s.Split}
 	for _, r := range s.Rounds {
 		out.Rounds = append(out.Rounds, slices.Clone(r))
 	}
