@@ -74,6 +74,7 @@ func (o *Oracle) profile(ctx context.Context, c *Config, parallelism int) error 
 			frameworkruntime.WithPodNominator(&o.nominated),
 			frameworkruntime.WithPodActivator(nobody{}),
 			frameworkruntime.WithPodGroupManager(o.cache),
+			frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 			frameworkruntime.WithSharedDRAManager(o.objects.devices),
 			frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(o.objects.informers.Storage().V1().CSINodes().Lister())),
 			frameworkruntime.WithParallelism(parallelism))
