@@ -30,12 +30,19 @@ func wantingMate(name string) *v1.Pod {
 	return p
 }
 
+// firstMate is decided before its mates, whenever it comes.
+func firstMate(name string) *v1.Pod {
+	p := wantingMate(name)
+	p.Spec.Priority = new(int32(1))
+	return p
+}
+
 // Extenders are asked about all members at once, and the gang is decided when they have answered for all.
 func TestAGangIsParkedUntilExtendersHaveAnsweredForAll(t *testing.T) {
 	playParked(t, "4", func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		x.deliver(objects.Added, wantingMate("a"))
-		x.deliver(objects.Added, wantingMate("b"))
+		x.deliver(objects.Added, firstMate("b"))
 		a.want(t, "both are asked about", "/foo/filter b: n", "/foo/filter a: n")
 		x.wantPods("parked", "a in flight", "b in flight")
 		letGo(keepAll)
@@ -49,9 +56,7 @@ func TestAParkedGangThatIsShort(t *testing.T) {
 	playParked(t, "1", func(x *scenario, a *advisor) {
 		a.on("/foo/filter", keepAll)
 		x.deliver(objects.Added, wantingMate("a"))
-		first := wantingMate("b")
-		first.Spec.Priority = new(int32(1))
-		x.deliver(objects.Added, first)
+		x.deliver(objects.Added, firstMate("b"))
 		x.wantPods("short", "a unschedulable", "b unschedulable")
 		x.wantMessage("b", quorumMissed)
 		x.wantMessage("a", "0/1 nodes are available: 1 Insufficient cpu.")
