@@ -172,6 +172,9 @@ func (c *Class) copyLimits() copyLimits {
 	if ports, ok := c.ruleOf(pb.Plugin_PLUGIN_NODE_PORTS).(*nodePorts); ok {
 		l.one = len(ports.wanted) > 0
 	}
+	if !slices.Contains(c.query.GetFilters(), pb.Plugin_PLUGIN_INTER_POD_AFFINITY) {
+		return l
+	}
 	for _, i := range c.query.GetInterPodAffinity().GetAlone() {
 		l.alone = append(l.alone, c.query.GetRowValues()[i].GetTopologyKey())
 	}

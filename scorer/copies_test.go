@@ -37,11 +37,16 @@ func newCopyTrial(t *rapid.T, shards int) *copyTrial {
 				in, ok := p.GetIn().(*pb.Place_RowValue)
 				return ok && in.RowValue == uint32(i)
 			}
-			// A term of the pod's own has counters that the tables have, for a copy counts itself.
+			// A term of the pod's own has counters that the tables have, for a copy counts itself; and it is no other term's counter.
 			known := func(c *pb.CounterTerm) bool {
+				for j := range x.q.RowValues {
+					if j != i && slices.ContainsFunc(x.q.RowValues[j].Counters, func(d *pb.CounterTerm) bool { return d.Counter == c.Counter }) {
+						return false
+					}
+				}
 				return slices.ContainsFunc(nodes, func(n *groupNode) bool { return n.counters[c.Counter] != 0 })
 			}
-			counts := slices.ContainsFunc(x.q.RowValues[i].Counters, known)
+			counts := len(x.q.RowValues[i].Counters) > 0 && !slices.ContainsFunc(x.q.RowValues[i].Counters, func(c *pb.CounterTerm) bool { return !known(c) })
 			if counts && slices.ContainsFunc(x.q.GetInterPodAffinity().GetAnti(), isAnti) && r.chance(50) {
 				x.q.InterPodAffinity.Alone = append(x.q.InterPodAffinity.Alone, uint32(i))
 			}
