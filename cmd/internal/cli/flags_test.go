@@ -170,7 +170,7 @@ func TestFlagsOfOurs(t *testing.T) {
 	})
 	want := slices.Sorted(slices.Values(slices.Concat(policyFlags(), []string{
 		"advertise", "cluster", "compare-workers", "console", "data-dir", "decision-log", "embedded-etcd", "embedded-etcd-listen",
-		"etcd-cafile", "etcd-certfile", "etcd-compaction-interval", "etcd-endpoints", "etcd-keyfile", "health-listen", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
+		"etcd-cafile", "etcd-certfile", "etcd-compaction-interval", "etcd-endpoints", "etcd-keyfile", "gang-reservation", "gang-topology-preemption", "health-listen", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
 		"shard-replicas", "shards", "standalone", "tls-ca-file", "tls-dns-roles",
 		"tracing-config-file", "tracing-endpoint", "tracing-local", "tracing-sampling-rate-per-million", "tracing-slow-threshold",
 	})))
