@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -37,17 +39,27 @@ func firstMate(name string) *v1.Pod {
 	return p
 }
 
+// wantTogether is want for calls that are under way at once.
+func (a *advisor) wantTogether(t *testing.T, when string, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	a.mu.Lock()
+	slices.Sort(a.seen)
+	a.mu.Unlock()
+	a.want(t, when, want...)
+}
+
 // Extenders are asked about all members at once, and the gang is decided when they have answered for all.
 func TestAGangIsParkedUntilExtendersHaveAnsweredForAll(t *testing.T) {
 	playParked(t, "4", func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		x.deliver(objects.Added, wantingMate("a"))
 		x.deliver(objects.Added, firstMate("b"))
-		a.want(t, "both are asked about", "/foo/filter b: n", "/foo/filter a: n")
+		a.wantTogether(t, "both are asked about", "/foo/filter a: n", "/foo/filter b: n")
 		x.wantPods("parked", "a in flight", "b in flight")
 		letGo(keepAll)
 		x.wantPods("placed", "a promised n", "b promised n")
-		a.want(t, "nobody is asked again", "/foo/filter b: n", "/foo/filter a: n")
+		a.wantTogether(t, "nobody is asked again", "/foo/filter a: n", "/foo/filter b: n")
 	})
 }
 
