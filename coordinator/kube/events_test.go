@@ -337,7 +337,7 @@ func TestANamespaceWhoseEventsAreRefusedForNowKeepsNoWriter(t *testing.T) {
 }
 
 // waitersAtRest is how many wait for the clock of a reporter that has nothing to do.
-const waitersAtRest = 3
+const waitersAtRest = 4
 
 func TestEventsLetBindsGoFirst(t *testing.T) {
 	var busy atomic.Bool
