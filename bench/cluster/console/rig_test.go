@@ -229,6 +229,6 @@ func (r *rig) bound(s *server, namespace, name string) {
 		if node != "" {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // until it is looked at again
 	}
 }
