@@ -289,9 +289,9 @@ func (t *topology) words(o *gangOutcome, placements int) *gangOutcome {
 // leaveOut adds attempts to an outcome that are not tried, and why.
 func (t *topology) leaveOut(o *gangOutcome, attempts []attempt, why string) *gangOutcome {
 	for i := range attempts {
-		d := t.s.decisionOf(&attempts[i])
-		d.Seq += uint64(len(o.members))
-		o.members = append(o.members, member{attempt: &attempts[i], decision: d, end: &choice.Ending{Message: why}})
+		m := o.member(&attempts[i], len(o.members))
+		m.end = &choice.Ending{Message: why}
+		o.members = append(o.members, m)
 	}
 	return o
 }

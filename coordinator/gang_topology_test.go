@@ -162,6 +162,11 @@ func TestGangsGoWhereTheirTopologySays(t *testing.T) {
 			if got := x.where(r); got != c.want {
 				t.Errorf("%s, %d shards: got %s, want %s", c.what, shards, got, c.want)
 			}
+			for _, d := range x.decided(t) {
+				if d.PodGroup != "default/g" {
+					t.Errorf("%s, %d shards: pod %s is decided with pod group %q", c.what, shards, d.Pod, d.PodGroup)
+				}
+			}
 			x.fanout.Close()
 		}
 	}

@@ -104,12 +104,17 @@ const (
 func (s *Scheduler) newOutcome(g *groups.Group, attempts []attempt) *gangOutcome {
 	o := &gangOutcome{s: s, group: g, members: make([]member, len(attempts)), need: g.Need(), scheduled: g.Scheduled(), failing: -1}
 	for i := range attempts {
-		m := &o.members[i]
-		m.attempt, m.decision = &attempts[i], s.decisionOf(&attempts[i])
-		m.decision.Seq += uint64(i)
-		m.decision.PodGroup = g.Name().String()
+		o.members[i] = o.member(&attempts[i], i)
 	}
 	return o
+}
+
+// member is the i-th member of an outcome before it is tried.
+func (o *gangOutcome) member(a *attempt, i int) member {
+	d := o.s.decisionOf(a)
+	d.Seq += uint64(i)
+	d.PodGroup = o.group.Name().String()
+	return member{attempt: a, decision: d}
 }
 
 // tryGang holds rows for the members of a pod group, one after the other. Members that find none are passed over; an error ends the try.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -65,9 +66,7 @@ func (r *replay) holdGroup(ctx context.Context, round int, decisions []Decision)
 	}
 	placements, err := r.upstream.Placements(ctx, a.members)
 	if err != nil {
-		// Which two domains upstream names goes by the order of a map.
-		text, _, _ := strings.Cut(err.Error(), "domain found for pod group: ")
-		a.all("message", text)
+		a.unplaced(ctx, err)
 		return nil
 	}
 	if a.within = a.placement(placements); a.within == nil {
@@ -139,6 +138,41 @@ func (a *attempt) invalid() bool {
 	return false
 }
 
+// orders is how often upstream is asked for an error that goes by the order of a map.
+const orders = 200
+
+// severalDomains begins upstream's error for a pod group whose scheduled members are in several domains.
+const severalDomains = "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: "
+
+// unplaced compares the error of a pod group for which upstream makes no placements. Of which scheduled members it tells goes by the order
+// of a map: ours has to be one that upstream comes to, or to name two domains that it comes to.
+func (a *attempt) unplaced(ctx context.Context, err error) {
+	want, domains := map[string]bool{}, map[string]bool{}
+	for range orders {
+		want[err.Error()] = true
+		if pair, is := strings.CutPrefix(err.Error(), severalDomains); is {
+			for domain := range strings.SplitSeq(pair, ", ") {
+				domains[domain] = true
+			}
+		}
+		if _, err = a.upstream.Placements(ctx, a.members); err == nil {
+			a.differs(a.decisions[0], "message", a.decisions[0].Message, "none: upstream makes placements")
+			return
+		}
+	}
+	for one := range domains {
+		for other := range domains {
+			want[severalDomains+one+", "+other] = one != other
+		}
+	}
+	for _, d := range a.decisions {
+		if !want[d.Message] || d.Message != a.decisions[0].Message || d.Node != "" {
+			a.differs(d, "message", d.Node+d.Message, strings.Join(slices.Sorted(maps.Keys(want)), " or "))
+			return
+		}
+	}
+}
+
 // placement is the one that our picks are in; nil: upstream has no such, which is noted.
 func (a *attempt) placement(all []*oracle.Placement) *oracle.Placement {
 	g := a.upstream.PodGroup(a.members[0])
@@ -177,7 +211,7 @@ func (a *attempt) replayPicks(ctx context.Context) error {
 			return err
 		}
 		if v.Err != nil && !v.Rejected() {
-			a.erred(i, v.Err)
+			a.erred(i)
 			return nil
 		}
 	}
@@ -259,9 +293,10 @@ func (a *attempt) undo(ctx context.Context) (err error) {
 	return err
 }
 
-// erred compares what mates of a member that ended in an error are told: nobody is placed, and none after it is tried.
-func (a *attempt) erred(at int, of error) {
-	want := otherFailed + of.Error()
+// erred compares what mates of a member that ended in an error are told: nobody is placed, and none after it is tried. Of several nodes'
+// errors upstream tells any; that ours is one of them was compared.
+func (a *attempt) erred(at int) {
+	want := otherFailed + a.decisions[at].Message
 	for i, d := range a.decisions {
 		if i != at && (d.Message != want || d.Node != "") {
 			a.differs(d, "message beside a mate's error", d.Node+d.Message, want)

@@ -149,7 +149,7 @@ func TestAWorkerThatDiesChangesNoGang(t *testing.T) {
 // tooLarge is a gang of which no member but one fits anywhere, and that one is held back; priority says when it is tried.
 func tooLarge(priority int32) (out Round) {
 	out = Round{set(build.Gang("too-large", 2).Obj())}
-	for i, cpu := range []string{"10m", "100000"} {
+	for i, cpu := range []string{"10m", "1P"} {
 		p := build.Pod(fmt.Sprintf("too-large-%d", i)).Member("too-large").CPU(cpu).Priority(priority).Obj()
 		never := v1.PreemptNever
 		p.Spec.PreemptionPolicy = &never
@@ -162,11 +162,13 @@ func TestAGangThatFailsChangesNoOtherDecision(t *testing.T) {
 	failed := 0
 	groupScenarios(60, func(seed uint64, s *Scenario) {
 		others := func(d *Decision) bool {
-			if d.PodGroup == "default/too-large" {
-				failed++
-				return false
+			if d.PodGroup != "default/too-large" {
+				return true
 			}
-			return true
+			if failed++; d.Node != "" {
+				t.Fatalf("seed %d: %s is placed on %s", seed, d.Pod, d.Node)
+			}
+			return false
 		}
 		want := told(decideAll(t, s, SplitOf(seed)), others)
 		with := s.clone()
