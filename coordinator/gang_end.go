@@ -145,6 +145,9 @@ func (o *gangOutcome) shareVictims() {
 
 // helpMembers carries out what PostFilter plugins have planned for members that are back in the queue: pods leave only where the pod
 // group fits then.
+//
+// Differs from upstream: resource claims lose their devices once it is known what becomes of all members, and not where one of them has
+// ended in an error. Upstream's lose them at once.
 func (s *Scheduler) helpMembers(o *gangOutcome) {
 	for i := range o.members {
 		m := &o.members[i]

@@ -97,7 +97,7 @@ func (t *topology) placeAlike(ctx context.Context) *gangOutcome {
 func (t *topology) short(ctx context.Context, best placement.Domain, fits int, cut string) *gangOutcome {
 	placements := t.placements()
 	if t.question.SliceSize > 0 {
-		o := t.leaveOut(t.s.newOutcome(t.group, nil), t.attempts, fmt.Sprintf("%d pods fit in slices of %d in domains of %s", fits,
+		o := t.leaveOut(t.untried(), t.attempts, fmt.Sprintf("%d pods fit in slices of %d in domains of %s", fits,
 			t.question.SliceSize, t.asks.SliceKey))
 		o.sliced = true
 		return t.tell(t.words(o, placements), best, fits)
@@ -141,7 +141,7 @@ func (t *topology) simulate(ctx context.Context) *gangOutcome {
 	if end != nil {
 		return end
 	}
-	enough := slices.DeleteFunc(slices.Clone(tried), func(x simulated) bool { return x.fits < t.group.Need() })
+	enough := slices.DeleteFunc(slices.Clone(tried), func(x simulated) bool { return x.fits < needOf(t.group, t.attempts) })
 	if len(enough) == 0 {
 		return t.simulatedShort(ctx, bounds, tried, len(scopes))
 	}

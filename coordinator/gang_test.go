@@ -15,6 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
@@ -102,6 +103,29 @@ func TestAGangIsPlacedAtItsQuorum(t *testing.T) {
 	x.turn(t)
 	x.want(t, "c: m")
 	x.wantVerdict(t, groups.Scheduled, 3, "")
+}
+
+// A profile may leave GangScheduling out, at one of its points or at both: then nobody counts there.
+func TestAProfileWithoutGangSchedulingDoesNotCount(t *testing.T) {
+	for _, c := range []struct {
+		plugins compile.PodGroupPlugins
+		pods    []*v1.Pod
+		want    []string
+	}{
+		{compile.PodGroupPlugins{Gates: true}, members("a", "b", "c"), []string{"a: n", "b: n", "c: " + oneCPUShort}},
+		{compile.PodGroupPlugins{Counts: true}, members("a"), []string{"a: " + quorumMissed}},
+		{compile.PodGroupPlugins{}, members("a"), []string{"a: n"}},
+		{compile.PodGroupPlugins{Gates: true}, members("a"), nil},
+	} {
+		config := rules.DefaultConfig(v1.DefaultSchedulerName)
+		config.PostFilters, config.PodGroups = nil, c.plugins
+		profile, err := rules.NewProfile(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := SchedulerConfig{Profiles: map[string]*compile.Profile{v1.DefaultSchedulerName: profile}}
+		playGang(t, cfg, build.Gang("g", 3).Obj(), nodesOf("2", "n"), c.pods...).want(t, c.want...)
+	}
 }
 
 // Golden case 3: a member beyond the quorum that preempts has all wait; the pod leaves after the verdict, and all are nominated.

@@ -65,7 +65,7 @@ func (s *Scheduler) placeInTopology(ctx context.Context, g *groups.Group, attemp
 		return t.fails(err)
 	}
 	if t.placements() == 0 {
-		o := t.leaveOut(s.newOutcome(g, nil), attempts, placement.NoPlacements)
+		o := t.leaveOut(t.untried(), attempts, placement.NoPlacements)
 		o.status = placement.NoPlacements
 		return o
 	}
@@ -115,7 +115,7 @@ func (t *topology) prepare() (err error) {
 	}
 	plugins := t.attempts[0].Profile.PodGroups()
 	t.question = placement.Question{
-		Members: int64(len(t.attempts)), Need: int64(t.group.Need()), Scheduled: int64(t.group.Scheduled()),
+		Members: int64(len(t.attempts)), Need: int64(needOf(t.group, t.attempts)), Scheduled: int64(t.group.Scheduled()),
 		Required: t.tree.Anywhere(), Fit: t.fit, Weights: placement.Weights{PodsCount: plugins.PodsCount, Fit: plugins.Fit},
 	}
 	q := &t.question
@@ -283,6 +283,13 @@ func (t *topology) domain(d placement.Domain) answers.Domain {
 // words has an outcome speak of so many placements.
 func (t *topology) words(o *gangOutcome, placements int) *gangOutcome {
 	o.status = placement.NoneAvailable(placements, unschedulableGroup)
+	return o
+}
+
+// untried is an outcome without members.
+func (t *topology) untried() *gangOutcome {
+	o := t.s.newOutcome(t.group, t.attempts)
+	o.members = o.members[:0]
 	return o
 }
 

@@ -66,7 +66,6 @@ func numbered(n int) (names []string) {
 // topologyConfig has the gates on, and upstream's plugins for pod groups.
 func topologyConfig(shards int, preempts bool) SchedulerConfig {
 	c := rules.DefaultConfig(v1.DefaultSchedulerName)
-	c.PodGroups = compile.PodGroupPlugins{Gates: true, Counts: true, Proposes: true, PodsCount: 1, Fit: 1}
 	if !preempts {
 		c.PostFilters = nil
 	}

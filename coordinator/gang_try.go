@@ -102,11 +102,19 @@ const (
 
 // newOutcome is an outcome before anything is tried.
 func (s *Scheduler) newOutcome(g *groups.Group, attempts []attempt) *gangOutcome {
-	o := &gangOutcome{s: s, group: g, members: make([]member, len(attempts)), need: g.Need(), scheduled: g.Scheduled(), failing: -1}
+	o := &gangOutcome{s: s, group: g, members: make([]member, len(attempts)), need: needOf(g, attempts), scheduled: g.Scheduled(), failing: -1}
 	for i := range attempts {
 		o.members[i] = o.member(&attempts[i], i)
 	}
 	return o
+}
+
+// needOf is how many members have to fit: one where the profile does not have GangScheduling count.
+func needOf(g *groups.Group, attempts []attempt) int {
+	if p := attempts[0].Profile; p != nil && !p.PodGroups().Counts {
+		return 1
+	}
+	return g.Need()
 }
 
 // member is the i-th member of an outcome before it is tried.
@@ -294,7 +302,7 @@ func (o *gangOutcome) hold(ctx context.Context, m *member, row cache.Row, score 
 
 // permit is what upstream's GangScheduling says at Permit of a pod group without a PodGroup; the rest of it is judge's.
 func (o *gangOutcome) permit() *fwk.Status {
-	if !o.s.cfg.Groups.Gang || o.group.Spec() != nil {
+	if !o.s.cfg.Groups.Gang || o.group.Spec() != nil || !o.members[0].Profile.PodGroups().Counts {
 		return nil
 	}
 	name := o.group.Name()

@@ -34,7 +34,8 @@ func parts() (list []compile.Part) {
 
 // DefaultConfig is upstream's default profile, as far as tables evaluate it.
 func DefaultConfig(name string) compile.ProfileConfig {
-	c := compile.ProfileConfig{Name: name, GatesPreemptors: true}
+	c := compile.ProfileConfig{Name: name, GatesPreemptors: true,
+		PodGroups: compile.PodGroupPlugins{Gates: true, Counts: true, Proposes: true, PodsCount: 1, Fit: 1}}
 	for _, r := range All() {
 		if !r.InDefault(groups.Gates{}) {
 			continue

@@ -30,7 +30,7 @@ func gangHints(profiles queue.Profiles) queue.Plugin {
 		return queue.Plugin{}
 	}
 	return queue.Plugin{PreEnqueue: func(p *v1.Pod) string {
-		if g := known.Groups().Of(p); g != nil {
+		if g := known.Groups().Of(p); g != nil && (g.GivenUp() || profiles.HoldsBack(p, GangScheduling)) {
 			return g.Gate()
 		}
 		return ""

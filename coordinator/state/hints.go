@@ -39,6 +39,8 @@ func (h Hints) HoldsBack(p *v1.Pod, plugin string) bool {
 		return true
 	case plugin == rules.DynamicResources:
 		return prof.AllocatesDevices()
+	case plugin == rules.GangScheduling:
+		return prof.PodGroups().Gates
 	}
 	return plugin != rules.SchedulingGates || !prof.IgnoresGates()
 }

@@ -161,14 +161,15 @@ func (t *Trial) Undo(ctx context.Context) error {
 	return t.o.cache.ForgetPod(quiet(), t.placed)
 }
 
-// Permitted tells whether upstream's Permit lets the member, and with it its pod group, go on, and else why it waits.
-func (t *Trial) Permitted(ctx context.Context) (bool, string) {
-	if err := t.o.refresh(); err != nil {
-		return false, err.Error()
+// Permits tells whether upstream's Permit lets the pod of a verdict, which is assumed on a node, and with it its pod group, go on.
+func (o *Oracle) Permits(ctx context.Context, v *Verdict, node string) (bool, error) {
+	if err := o.refresh(); err != nil {
+		return false, fmt.Errorf("snapshot: %w", err)
 	}
-	_, status := t.verdict.cycle.profile.RunPermitPlugins(klog.NewContext(ctx, quiet()), t.verdict.cycle.state, t.placed,
-		t.placed.Spec.NodeName)
-	return status.IsSuccess(), status.Message()
+	placed := v.cycle.pod.DeepCopy()
+	placed.Spec.NodeName = node
+	_, status := v.cycle.profile.RunPermitPlugins(klog.NewContext(ctx, quiet()), v.cycle.state, placed, node)
+	return status.IsSuccess(), nil
 }
 
 // mayPreempt tells whether DefaultPreemption looks for victims of a pod by itself.
@@ -184,12 +185,3 @@ func (o *Oracle) mayPreempt(pod *v1.Pod) bool {
 type nobody struct{}
 
 func (nobody) Activate(klog.Logger, map[string]*v1.Pod) {}
-
-// Scheduled is how many members of a pod group are on nodes.
-func (o *Oracle) Scheduled(g *schedulingv1alpha2.PodGroup) int {
-	state, err := o.cache.PodGroupStates().Get(g.Namespace, g.Name)
-	if err != nil { // no member is known
-		return 0
-	}
-	return state.ScheduledPodsCount()
-}

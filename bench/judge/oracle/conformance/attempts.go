@@ -46,6 +46,8 @@ type attempt struct {
 	errs bool
 	// quorum says that upstream's Permit has let a member go on.
 	quorum bool
+	// helped is what PostFilter plugins have done for members that find no node.
+	helped []*oracle.Preemption
 }
 
 // holdGroup holds an attempt at a pod group against upstream: its members' order, each pick given the picks before it, the verdict
@@ -76,7 +78,22 @@ func (r *replay) holdGroup(ctx context.Context, round int, decisions []Decision)
 	if err := a.domain(ctx, placements); err != nil || len(r.result.Differences) > 0 {
 		return err
 	}
-	return errors.Join(a.replayPicks(ctx), a.undo(ctx))
+	if err := errors.Join(a.replayPicks(ctx), a.undo(ctx)); err != nil || a.errs {
+		return err
+	}
+	return a.help()
+}
+
+// help follows what PostFilter plugins have done for members, as we do it: once it is known what becomes of all, and not after an error.
+func (a *attempt) help() error {
+	for _, p := range a.helped {
+		for _, e := range a.api.freed(p) {
+			if err := a.apply(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // succeeded tells whether members were placed.
@@ -210,6 +227,7 @@ func (a *attempt) replayPicks(ctx context.Context) error {
 		if err != nil || len(a.result.Differences) > 0 {
 			return err
 		}
+		a.helped = append(a.helped, p)
 		if v.Err != nil && !v.Rejected() {
 			a.erred(i)
 			return nil
@@ -251,7 +269,12 @@ func (a *attempt) place(ctx context.Context, d Decision, v *oracle.Verdict, p *o
 	if err := a.compare(ctx, d, v, p); err != nil || len(a.result.Differences) > 0 || d.Node == "" {
 		return err
 	}
-	return a.follow(ctx, v, a.upstream.Pending(types.UID(d.UID)), a.round, d)
+	if err := a.follow(ctx, v, a.upstream.Pending(types.UID(d.UID)), a.round, d); err != nil {
+		return err
+	}
+	permitted, err := a.upstream.Permits(ctx, v, d.Node)
+	a.quorum = a.quorum || permitted
+	return err
 }
 
 // hold puts a member of an attempt that failed on the node that it would have got, until undo.
@@ -275,7 +298,10 @@ func (a *attempt) hold(ctx context.Context, d Decision, v *oracle.Verdict, p *or
 		return err
 	}
 	a.trials = append(a.trials, t)
-	permitted, _ := t.Permitted(ctx)
+	permitted, err := a.upstream.Permits(ctx, v, d.Held)
+	if err != nil {
+		return err
+	}
 	a.quorum = a.quorum || permitted
 	a.result.Held++
 	if !a.errs && !strings.HasPrefix(d.Message, held) && !permitted {
@@ -312,16 +338,8 @@ func (a *attempt) verdict() error {
 		}
 		return nil
 	}
-	a.result.Started++
-	g := a.upstream.PodGroup(a.members[0])
-	if g == nil {
-		a.differs(a.decisions[0], "verdict", "placed", "there is no pod group")
-		return nil
-	}
-	if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
-		if n := a.upstream.Scheduled(g); n < int(gang.MinCount) {
-			a.differs(a.decisions[0], "verdict", fmt.Sprintf("%d are placed", n), fmt.Sprintf("nobody, or %d", gang.MinCount))
-		}
+	if a.result.Started++; !a.quorum {
+		a.differs(a.decisions[0], "verdict", "members are placed", "nobody is, for no quorum fits")
 	}
 	return nil
 }

@@ -111,7 +111,10 @@ func (a *attempt) simulate(ctx context.Context, p *oracle.Proposal, ties *rand.R
 			return false, err
 		}
 		trials = append(trials, t)
-		permitted, _ := t.Permitted(ctx)
+		permitted, err := a.upstream.Permits(ctx, v, node)
+		if err != nil {
+			return false, err
+		}
 		fits = fits || permitted
 		p.Nodes[pod.UID] = node
 	}
