@@ -96,7 +96,7 @@ func (a *aside) change(t *tenant, p *Pod, how func(*Pod)) {
 // Differs from upstream: such a pod may be overtaken, also by pods of lower priority, as a costly one.
 func (q *Queue) SetAside(p *Pod, waits Await, class uint64) {
 	if p.place == InFlight && !p.deleted {
-		p.Aside, p.Awaits, p.early = class, waits, false
+		p.Aside, p.Awaits, p.from = class, waits, Active
 	}
 	q.GiveBack(p)
 }

@@ -36,7 +36,7 @@
 //	+-----+------------- Backoff
 //
 // Delete takes a pod out of every place; one in flight leaves with Done or its failure.
-// GiveBack puts a pod that was popped early back to Backoff.
+// GiveBack puts a pod that was popped early back to Backoff, and a member of a pod group that was popped with a mate back to where it was.
 // Activate takes one from every waiting place to Active. Gates (PreEnqueue) are asked
 // whenever a pod comes into Active or Backoff from elsewhere, but not from Backoff to
 // Active.

@@ -26,6 +26,8 @@ type Group struct {
 	// since is when it began to be tried; zero: when the first of the pods was ready. due is its deadline; zero: it has none.
 	since, due time.Time
 	givenUp    bool
+	// counted is wait.counted as it was before the pods were popped. recalled: one of them was given back that an event helps.
+	counted, recalled bool
 	// failed: the last attempt of one of the pods has ended in an error, and the others wait with it.
 	failed bool
 	// favoured: it goes before others of its priority. fit is how many of its pods fitted last.
@@ -184,10 +186,10 @@ func (q *Queue) wakeMates(g *Group, event string) {
 // popWithMates pops a pod, and the others of its pod group that wait for anything but a gate, in the order in which they are decided.
 func (q *Queue) popWithMates(p *Pod, early bool, into []*Pod) []*Pod {
 	if p.Group == nil {
-		return append(into, q.pop(p, early))
+		return append(into, q.pop(p))
 	}
 	from := len(into)
-	p.Group.wait.counted = false
+	p.Group.counted, p.Group.wait.counted, p.Group.recalled = p.Group.wait.counted, false, false
 	for _, m := range p.Group.pods {
 		if m.place != InFlight && m.place != Gated {
 			into = append(into, m)
@@ -209,7 +211,7 @@ func (q *Queue) popWithMates(p *Pod, early bool, into []*Pod) []*Pod {
 		if m.FirstAttempt.IsZero() {
 			m.FirstAttempt = q.now()
 		}
-		q.pop(m, false)
+		q.pop(m)
 		m.last = last
 	}
 	return into
@@ -220,15 +222,26 @@ func inGang(a, b *Pod) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.FirstAttempt.Compare(b.FirstAttempt), cmp.Compare(a.Seq, b.Seq))
 }
 
-// first is the pod in flight that a pod group is ranked by.
+// first is the pod in flight that a pod group was popped for.
 func (q *Queue) first(p *Pod) *Pod {
 	if p.Group == nil {
 		return p
 	}
 	for _, m := range p.Group.pods {
-		if m.place == InFlight && q.active.before(m, p) {
+		if m.place == InFlight && q.leads(m, p) {
 			p = m
 		}
 	}
 	return p
+}
+
+// leads tells whether a pod was popped rather than another: those that were active go first, then those that backed off.
+func (q *Queue) leads(a, b *Pod) bool {
+	switch {
+	case a.from != b.from:
+		return a.from < b.from
+	case a.from == Active:
+		return q.active.before(a, b)
+	}
+	return q.backoff.before(a, b)
 }

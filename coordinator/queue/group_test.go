@@ -463,3 +463,77 @@ func TestAFrozenClockKeepsNoGangBackingOff(t *testing.T) {
 		}
 	}
 }
+
+// A pod group that is given back is where it was: who backed off goes on to, and who waited for an event hears of those meanwhile.
+func TestAGangThatIsGivenBackIsWhereItWas(t *testing.T) {
+	for _, helped := range []bool{false, true} {
+		x := newGangs(t)
+		x.gang("g", 2)
+		pods, _ := x.pop(10)
+		x.fail(pods, 2, 1)
+		x.now = x.now.Add(time.Minute) // no backoff any more
+		x.add(member("late", "g").Obj())
+		x.add(member("other", "h").Obj()) // gated
+		pods, names := x.pop(10)
+		x.wants(names, "g-0 g-1 late")
+		if x.Turn(pods[0]); helped {
+			x.freed("n", 5)
+		}
+		for _, p := range pods {
+			x.GiveBack(p)
+		}
+		check(t, x.Queue)
+		want := Unschedulable
+		if helped {
+			want = Active
+		}
+		for _, p := range pods {
+			if to := map[bool]Place{true: Active, false: want}[p.Obj.Name == "late"]; p.place != to {
+				t.Errorf("helped %v: %s is in %s, want %s", helped, p.Obj.Name, p.place, to)
+			}
+		}
+		if counted := pods[0].Group.wait.counted; counted == helped {
+			t.Errorf("helped %v: the room that it lacks is counted: %v", helped, counted)
+		}
+	}
+}
+
+// A clock that stands still lets gangs be popped from their backoff; given back they are there again, all of them.
+func TestAGangThatWasPoppedEarlyGoesBackToItsBackoff(t *testing.T) {
+	x := newGangs(t)
+	x.frozen = true
+	x.gang("g", 2)
+	pods, _ := x.pop(10)
+	x.fail(pods, 2, 1)
+	x.freed("n", 5)
+	pods, names := x.pop(10)
+	x.wants(names, "g-0 g-1")
+	x.add(build.Pod("new").Obj())
+	if x.Turn(pods[0]) {
+		t.Error("it has its turn before a pod that is ready")
+	}
+	for _, p := range pods {
+		x.GiveBack(p)
+	}
+	_, names = x.pop(10)
+	x.wants(names, "new g-0 g-1")
+}
+
+// A pod group has the turn of those of its pods that were ready, not of those that they have taken along.
+func TestAGangHasTheTurnOfThoseThatWereReady(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 2)
+	pods, _ := x.pop(10)
+	x.fail(pods, 2, 1)
+	x.now = x.now.Add(time.Minute)
+	x.add(build.Pod("between").Obj())
+	between, _ := x.pop(1)
+	x.now = x.now.Add(time.Minute)
+	x.add(member("late", "g").Obj())
+	pods, names := x.pop(10)
+	x.wants(names, "g-0 g-1 late")
+	x.GiveBack(between[0]) // it came before the member that has the pod group tried
+	if x.Turn(pods[0]) {
+		t.Error("it has its turn before a pod that came earlier")
+	}
+}

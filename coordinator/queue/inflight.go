@@ -38,6 +38,13 @@ func (f *flights) turn(p *Pod) {
 	fl.since, fl.moved = f.events.end(), f.moved
 }
 
+// unturn has the attempt of a pod that is given back know none of the events since its take-off.
+func (f *flights) unturn(p *Pod) {
+	if fl := f.pods.at(p.flight); fl.since != fl.tookOff {
+		fl.since, fl.moved = fl.tookOff, f.moved-1
+	}
+}
+
 // land closes a pod's flight and forgets the events that no other flight needs.
 func (f *flights) land(p *Pod) {
 	f.pods.at(p.flight).pod = nil

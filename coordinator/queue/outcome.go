@@ -84,11 +84,27 @@ func (q *Queue) GiveBack(p *Pod) {
 		// Upstream, who pops one at a time, has nothing to tell here.
 		p.Attempts--
 		q.blame(p, p.RejectedBy)
-		to := Active
-		if p.early {
-			to = Backoff
+		to := p.from
+		if p.activated {
+			to = Active
+		}
+		waits := to == Unschedulable
+		if waits {
+			to = q.waitsOn(p)
 		}
 		q.take(p)
-		q.put(p, to)
+		if q.put(p, to); waits && to != Unschedulable {
+			q.wakeMates(p.Group, eventAttemptFailed)
+		}
 	}
+}
+
+// waitsOn is where a member goes back to that was waiting for an event when it was popped with a mate: one may have come meanwhile.
+func (q *Queue) waitsOn(p *Pod) Place {
+	q.flights.unturn(p)
+	if p.Group.recalled = p.Group.recalled || q.flights.helped(p, q.rules); p.Group.recalled {
+		return q.retried(p)
+	}
+	p.Group.wait.counted = p.Group.counted
+	return Unschedulable
 }

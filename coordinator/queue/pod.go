@@ -108,7 +108,7 @@ type Pod struct {
 	tenant     *tenant  // while it is set aside
 	slot       int      // in its bucket, or its tenant
 	flight     uint64   // its number among the flights
-	early      bool     // popped from its backoff
+	from       Place    // in flight: where it was popped from
 	activated  bool     // Activate was called while in flight
 	deleted    bool     // deleted while in flight
 	mate       int      // in its pod group

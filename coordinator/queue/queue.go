@@ -313,10 +313,11 @@ func (q *Queue) Peek(n int, into []*Pod) []*Pod {
 }
 
 // pop takes a pod for a batch.
-func (q *Queue) pop(p *Pod, early bool) *Pod {
+func (q *Queue) pop(p *Pod) *Pod {
+	p.from = p.place
 	q.take(p)
 	q.absolve(p)
-	p.early, p.last, p.Aside = early, (p.isCostly() || p.Aside != 0) && !early, 0
+	p.last, p.Aside = (p.isCostly() || p.Aside != 0) && p.from == Active, 0
 	p.Attempts++
 	p.activated = false
 	q.put(p, InFlight)
@@ -337,7 +338,7 @@ func (q *Queue) Turn(p *Pod) bool {
 	}
 	p = q.first(p)
 	head := q.active.head()
-	if p.early {
+	if p.from != Active {
 		other := q.backoff.head()
 		if head != nil || other != nil && q.backoff.before(other, p) {
 			return false
@@ -465,15 +466,17 @@ func (q *Queue) requeue(p *Pod, event string) {
 	}
 }
 
-func (q *Queue) requeueOne(p *Pod, event string) {
-	to := Active
-	if isBackingOff(p, q.now()) {
-		to = Backoff
-		if len(p.RejectedBy) == 0 || p.Group != nil && (!q.frozen || p.Group.failed) {
-			to = ErrorBackoff
-		}
+func (q *Queue) requeueOne(p *Pod, event string) { q.admit(p, q.retried(p), event) }
+
+// retried is where a pod waits that is to be tried again.
+func (q *Queue) retried(p *Pod) Place {
+	switch {
+	case !isBackingOff(p, q.now()):
+		return Active
+	case len(p.RejectedBy) == 0 || p.Group != nil && (!q.frozen || p.Group.failed):
+		return ErrorBackoff
 	}
-	q.admit(p, to, event)
+	return Backoff
 }
 
 // admit moves a pod to a place where it waits for its turn, unless a plugin holds it
