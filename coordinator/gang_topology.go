@@ -52,6 +52,9 @@ type scoredSums struct {
 // placeInTopology is the outcome of the tries that a pod group gets where the gate of topology is on.
 func (s *Scheduler) placeInTopology(ctx context.Context, g *groups.Group, attempts []attempt) *gangOutcome {
 	t := s.topologyOf(g, attempts)
+	if g.Spec() == nil && attempts[0].Profile.PodGroups().Proposes {
+		return t.fails(missing(g))
+	}
 	if len(t.keys) == 0 {
 		return t.words(s.tryGang(ctx, g, attempts, asked), 1)
 	}

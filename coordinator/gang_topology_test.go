@@ -171,6 +171,35 @@ func TestGangsGoWhereTheirTopologySays(t *testing.T) {
 	}
 }
 
+// A profile that does not hold members back tries those whose PodGroup is gone, and fails them where domains would be tried.
+func TestMembersWithoutAPodGroupHaveNoDomains(t *testing.T) {
+	for _, c := range []struct {
+		plugins compile.PodGroupPlugins
+		want    string
+	}{
+		{compile.PodGroupPlugins{Counts: true, Proposes: true}, `podgroup.scheduling.k8s.io "gone" not found`},
+		{compile.PodGroupPlugins{Counts: true},
+			`running Permit plugin "GangScheduling": failed to get podGroup default/gone: podgroup.scheduling.k8s.io "gone" not found`},
+		{compile.PodGroupPlugins{}, ""},
+	} {
+		cfg := topologyConfig(1, false)
+		cfg.Groups.Claims = false // which needs the PodGroup for itself
+		config := rules.DefaultConfig(v1.DefaultSchedulerName)
+		config.PostFilters, config.PodGroups = nil, c.plugins
+		p, err := rules.NewProfile(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: p}
+		r := (&racked{group: build.Gang("other", 1).Obj(), pods: []*v1.Pod{build.Pod("p").CPU("1").Member("gone").Obj()}}).rackedNodes("- a a1 4 0")
+		x := r.decide(t, cfg)
+		if d := x.decided(t); len(d) == 0 || d[0].Message != c.want || (d[0].Node != "") != (c.want == "") {
+			t.Errorf("%+v: got %+v, want message %q", c.plugins, d, c.want)
+		}
+		x.fanout.Close()
+	}
+}
+
 // Late members go where their mates are, or nowhere.
 func TestLateMembersArePinned(t *testing.T) {
 	const nodes = "- a a1 4 3\n- a a2 4 4\n- b b1 4 0\n- - c1 4 0"

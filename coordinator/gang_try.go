@@ -305,9 +305,13 @@ func (o *gangOutcome) permit() *fwk.Status {
 	if !o.s.cfg.Groups.Gang || o.group.Spec() != nil || !o.members[0].Profile.PodGroups().Counts {
 		return nil
 	}
-	name := o.group.Name()
-	missing := apierrors.NewNotFound(v1alpha2.Resource("podgroup"), name.Name)
-	return fwk.AsStatus(fmt.Errorf("running Permit plugin %q: failed to get podGroup %s: %w", queue.GangScheduling, name, missing))
+	return fwk.AsStatus(fmt.Errorf("running Permit plugin %q: failed to get podGroup %s: %w", queue.GangScheduling, o.group.Name(),
+		missing(o.group)))
+}
+
+// missing says that there is no PodGroup.
+func missing(g *groups.Group) error {
+	return apierrors.NewNotFound(v1alpha2.Resource("podgroup"), g.Name().Name)
 }
 
 // ineligible is why DefaultPreemption finds no victims for single members; empty: it may, and with another priority if as is set.

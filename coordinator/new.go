@@ -101,7 +101,8 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 
 // addPlugins adds who else has a say in a pod's node, and who binds pods.
 func (s *Scheduler) addPlugins(cfg *SchedulerConfig) (err error) {
-	s.state.OpenDevices(devices.Config{Now: cfg.Now, NewUID: uuid.NewUUID, PodGroup: s.podGroups()})
+	s.state.OpenDevices(devices.Config{Now: cfg.Now, NewUID: uuid.NewUUID, PodGroup: s.podGroups(),
+		Mates: cfg.Groups.Workload})
 	s.claims = s.state.Claims().Binder(devices.BinderConfig{
 		Writer: cfg.ClaimWriter, Status: cfg.ClaimStatus, Meter: claimMeter{s}, Now: cfg.Now,
 		Pending: func(pod *v1.Pod, node string) { s.inbox.put(func() { s.cfg.Reporter.AwaitsDevices(pod, node) }) },

@@ -187,26 +187,22 @@ func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *reso
 	verb := "add reservation"
 	if x.allocation != nil {
 		verb = "add allocation and reservation"
-		if x.consumer.Resource == podGroups && claim.Status.Allocation != nil && sameDevices(claim.Status.Allocation, x.allocation) &&
-			isReserved(claim, x.consumer.UID) { // by another pod of the PodGroup
+		has := claim.Status.Allocation
+		byMate := has != nil && x.joint && sameDevices(has, x.allocation)
+		switch {
+		case byMate && isReserved(claim, x.consumer.UID):
 			x.claim, x.written = claim, true
 			return nil
-		}
-		if claim.Status.Allocation != nil {
+		case byMate && x.consumer.Resource != podGroups:
+		case has != nil:
 			return fmt.Errorf("claim %s got allocated elsewhere in the meantime", key)
-		}
-		bare := !slices.Contains(claim.Finalizers, resourcev1.Finalizer)
-		if bare {
-			claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
-		}
-		if bare && b.cfg.Status != nil {
-			now, err := b.cfg.Writer.Update(ctx, claim)
-			if err != nil {
+		default:
+			var err error
+			if claim, err = b.finalize(ctx, claim); err != nil {
 				return fmt.Errorf("add finalizer to claim %s: %w", key, err)
 			}
-			claim = now.DeepCopy()
+			claim.Status.Allocation = x.allocation.DeepCopy()
 		}
-		claim.Status.Allocation = x.allocation.DeepCopy()
 	}
 	if claim.Status.Allocation == nil {
 		return fmt.Errorf("claim %s got deallocated elsewhere in the meantime", key)
@@ -225,6 +221,22 @@ func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *reso
 	}
 	x.claim, x.written = now, true
 	return nil
+}
+
+// finalize gives a claim the finalizer that it has to have before it has devices. It is written at once, where the status is apart.
+func (b *Binder) finalize(ctx context.Context, claim *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
+	if slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+		return claim, nil
+	}
+	claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
+	if b.cfg.Status == nil {
+		return claim, nil
+	}
+	now, err := b.cfg.Writer.Update(ctx, claim)
+	if err != nil {
+		return nil, err
+	}
+	return now.DeepCopy(), nil
 }
 
 // updateStatus writes a claim with its status; the status alone, where that is kept apart.

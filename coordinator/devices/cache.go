@@ -18,6 +18,8 @@ type Config struct {
 	NewUID func() types.UID
 	// PodGroup is the PodGroup that a pod names, where claims of PodGroups count; nil: they do not.
 	PodGroup func(pod *v1.Pod) PodGroup
+	// Mates: pods of a PodGroup share the claims that several of them name, while these are in flight.
+	Mates bool
 }
 
 // Cache is what the coordinator knows of devices. All of it belongs to the scheduling goroutine, but for the

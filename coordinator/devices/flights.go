@@ -12,8 +12,10 @@ type flight struct {
 	uses []Use
 	// holders is how many entries of the pod are for the claim.
 	holders int
-	// result is what the claim gets, and group the uid of the PodGroup whose pods share it; empty: nobody does.
+	// result is what the claim gets. mates are the PodGroup whose pods share it, as namespace/name, and group is its uid, where the claim is
+	// its own; empty: nobody shares it.
 	result *resourcev1.AllocationResult
+	mates  string
 	group  types.UID
 	// made is the uid of the claim that PreBind has made, where the flight waits for the API to tell of it.
 	made types.UID
@@ -34,10 +36,11 @@ func (c *Cache) launch(claim *resourcev1.ResourceClaim, a *resourcev1.Allocation
 	return f
 }
 
-// shareWith has the pods of a PodGroup share the flight, if a PodGroup is the consumer of the claim.
-func (f *flight) shareWith(by resourcev1.ResourceClaimConsumerReference, a *resourcev1.AllocationResult) {
-	if by.Resource == podGroups {
-		f.result, f.group = a, by.UID
+// shareWith has the pods of a PodGroup share the flight: the mates of the pod whose it is, or all of the PodGroup that is the consumer of
+// the claim.
+func (f *flight) shareWith(mates string, by resourcev1.ResourceClaimConsumerReference, a *resourcev1.AllocationResult) {
+	if f.result, f.mates = a, mates; by.Resource == podGroups {
+		f.group = by.UID
 	}
 }
 

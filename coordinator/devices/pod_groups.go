@@ -87,15 +87,28 @@ func (c *Cache) notMadeFor(pod *v1.Pod, claim *resourcev1.ResourceClaim) error {
 		fmt.Sprintf("ResourceClaim %s is another pod's: where that is gone, delete the claim, and it is made for this pod", keyOf(claim))}
 }
 
-// share is what a pod's claim gets of a flight that another pod of the claim's PodGroup has begun; nil: there is none.
+// matesOf names the PodGroup whose pods share claims with a pod while these are in flight; empty: nobody does.
+func (c *Cache) matesOf(pod *v1.Pod) string {
+	if !c.cfg.Mates || pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
+		return ""
+	}
+	return pod.Namespace + "/" + *pod.Spec.SchedulingGroup.PodGroupName
+}
+
+// share is what a pod's claim gets of a flight that a mate has begun, or another pod of the PodGroup whose claim it is; nil: there is none.
+// A claim has place for so many pods, and for one PodGroup of any number of them.
 //
 // Differs from upstream: pods of a PodGroup share an allocation in flight in any attempt, and not only in the attempt that has made
-// it; and the nodes that the allocation is for are looked at for each of them.
-func (f *flight) share(by resourcev1.ResourceClaimConsumerReference) *resourcev1.AllocationResult {
-	if f == nil || f.group == "" || by.Resource != podGroups || by.UID != f.group {
-		return nil
+// it; and the nodes that the allocation is for are looked at for each of them. Where one of them has written it, the others take it as it
+// is; upstream's fail, and are tried again.
+func (f *flight) share(mates string, by resourcev1.ResourceClaimConsumerReference) *resourcev1.AllocationResult {
+	switch {
+	case f == nil:
+	case by.Resource == podGroups && f.group != "" && by.UID == f.group,
+		by.Resource != podGroups && f.group == "" && mates != "" && f.mates == mates && f.holders < resourcev1.ResourceClaimReservedForMaxSize:
+		return f.result
 	}
-	return f.result
+	return nil
 }
 
 // unreserved is the plan for the claims of a PodGroup of which no pod has a node: one of them is not reserved for it any more, so that

@@ -229,6 +229,87 @@ func TestALaterBindFindsThePodGroupsClaimWritten(t *testing.T) {
 	other := a.claims[types.NamespacedName{Namespace: "default", Name: "c"}]
 	other.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "z", UID: "z"}}
 	wantError(t, r.preBind(&Work{pod: r.pods["m1"], node: "n1", claims: []*claimWork{{
-		claim: plainClaim("c"), allocation: first.claims[0].allocation, consumer: first.claims[0].consumer, shared: true,
+		claim: plainClaim("c"), allocation: first.claims[0].allocation, consumer: first.claims[0].consumer, joint: true, shared: true,
 	}}}), "claim default/c got allocated elsewhere in the meantime")
+}
+
+// newMates is a rig with pods of the pod group g, m0, m1, …, each of which names the claim c for itself.
+func newMates(t *testing.T, a *api, members int) *groupRig {
+	r := &groupRig{rig: newRig(t, a)}
+	r.c.cfg.Mates = true
+	for i := range members {
+		r.run(fmt.Sprintf(`pod {metadata: {name: m%d}, spec: {schedulingGroup: {podGroupName: g}, resourceClaims: [{name: x, resourceClaimName: c}], containers: [{name: m}]}}`, i))
+	}
+	return r
+}
+
+// A claim that several pods of a pod group name is allocated once, and reserved for each of them, whoever writes first.
+func TestMatesShareTheirClaimInFlight(t *testing.T) {
+	a := newAPI(plainClaim("c"))
+	r := newMates(t, a, 3)
+	works := []*Work{r.reserve("m0", "a")}
+	for _, pod := range []string{"m1", "m2"} {
+		if q := r.c.Claims(r.pods[pod], 0).Query; q == nil || len(q.Claims) != 0 || len(q.Allocated) != 1 || q.Allocated[0].Selector == nil {
+			t.Fatalf("%s asks %v, want no devices, and the nodes of those in flight", pod, q)
+		}
+		if plan := r.c.Plan(r.pods[pod], []int{0}); !plan.IsNone() || plan.Text != notHelped {
+			t.Errorf("%s would free what a mate is to use: %+v", pod, plan)
+		}
+		w := r.join(pod)
+		if n := len(w.Allocated()) + len(w.InFlight()); n != 0 {
+			t.Errorf("%s is given devices: %v", pod, w.Allocated())
+		}
+		works = append(works, w)
+	}
+	for _, i := range []int{1, 0, 2} {
+		if err := r.preBind(works[i]); err != nil {
+			t.Fatal(err)
+		}
+		r.c.Settle(works[i])
+	}
+	if got, want := users(a), "/pods/m1/m1-uid /pods/m0/m0-uid /pods/m2/m2-uid"; got != want {
+		t.Errorf("reserved for %q, want %q", got, want)
+	}
+	if got := holders(r.rig, "a"); len(r.c.flights) != 0 || got != "[default/c]" {
+		t.Errorf("%d flights, device a is in use by %s", len(r.c.flights), got)
+	}
+}
+
+// Devices are free again, and told of, once the last of them lets go. Another pod, and one more than a claim has place for, has to wait.
+func TestMatesLetGoOfTheirClaimTogether(t *testing.T) {
+	const most = 256
+	r := newMates(t, newAPI(plainClaim("c")), most+1)
+	works := []*Work{r.reserve("m0", "a")}
+	for i := 1; i < most; i++ {
+		works = append(works, r.join(fmt.Sprint("m", i)))
+	}
+	for _, pod := range []string{"p", fmt.Sprint("m", most)} {
+		if got, want := r.c.Claims(r.pods[pod], 0).Message, "resource claim default/c is in the process of being allocated"; got != want {
+			t.Errorf("%s: got %q, want %q", pod, got, want)
+		}
+	}
+	for i := most - 1; i >= 0; i-- {
+		told, want := r.c.Unreserve(works[i]), 0
+		if i == 0 {
+			want = 1
+		}
+		if len(told.Claims) != want {
+			t.Fatalf("the last %d of %d let go: told of %d claims, want %d", most-i, most, len(told.Claims), want)
+		}
+	}
+	if got := holders(r.rig, "a"); got != "[]" || len(r.c.flights) != 0 {
+		t.Errorf("device a is in use by %s, %d flights", got, len(r.c.flights))
+	}
+}
+
+// Where there is nowhere to write to, each is a user of the claim.
+func TestMatesCompleteTheirClaimInMemory(t *testing.T) {
+	r := newMates(t, newAPI(plainClaim("c")), 2)
+	for _, w := range []*Work{r.reserve("m0", "a"), r.join("m1")} {
+		r.c.Complete(w)
+	}
+	c := r.c.Claim("default", "c")
+	if n := len(c.Status.ReservedFor); n != 2 || c.Status.Allocation == nil || len(r.c.flights) != 0 {
+		t.Errorf("reserved for %d, allocated %v, %d flights", n, c.Status.Allocation, len(r.c.flights))
+	}
 }

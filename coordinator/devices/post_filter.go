@@ -67,7 +67,7 @@ func (c *Cache) Plan(pod *v1.Pod, unavailable []int) Plan {
 		if claim.Status.Allocation == nil {
 			continue
 		}
-		if slices.Contains(unavailable, n) && isUsedByNobodyElse(claim, pod) {
+		if slices.Contains(unavailable, n) && isUsedByNobodyElse(claim, pod) && c.flights[claim.UID] == nil { // else a mate is to use it
 			return Plan{Text: freed, deallocate: deallocated(claim)}
 		}
 		n++

@@ -42,7 +42,7 @@ func (c *Cache) Reserve(pod *v1.Pod, node string, found []Found, extended *Found
 			x.flight.holders++
 		default:
 			x.flight = c.launch(x.claim, x.allocation, &told)
-			x.flight.shareWith(x.consumer, x.allocation)
+			x.flight.shareWith(c.matesOf(pod), x.consumer, x.allocation)
 		}
 	}
 	c.apiView.open(w)
@@ -54,7 +54,7 @@ func (c *Cache) plan(pod *v1.Pod, node string, r *resolved, found []Found) (*Wor
 	w := &Work{pod: pod, node: node, wake: make(chan struct{}, 1)}
 	want := 0
 	for i, claim := range r.claims {
-		x := &claimWork{claim: claim, consumer: r.consumers[i]}
+		x := &claimWork{claim: claim, consumer: r.consumers[i], joint: r.consumers[i].Resource == podGroups || c.matesOf(pod) != ""}
 		w.claims = append(w.claims, x)
 		if known := c.claims[keyOf(claim)]; known != claim { // it has what is in flight
 			x.claim, x.allocation, x.shared = known, claim.Status.Allocation, true
@@ -134,7 +134,8 @@ func (c *Cache) finish(w *Work, told *Changes) (landed []*claimWork) {
 			landed = append(landed, x)
 		}
 	}
-	return landed
+	goesOn := func(x *claimWork) bool { return c.flights[x.flight.uid] == x.flight } // a mate has it still
+	return slices.DeleteFunc(landed, goesOn)
 }
 
 // Complete does the work of a placement in memory, where there is nowhere to write it. It returns the claims that changed,
@@ -144,7 +145,7 @@ func (c *Cache) Complete(w *Work) (claims []*resourcev1.ResourceClaim, status *v
 		return nil, nil, told
 	}
 	for _, x := range w.claims {
-		if x.shared || x.consumer.Resource == podGroups {
+		if x.joint {
 			if now := c.claims[keyOf(x.claim)]; now != nil && now.UID == x.claim.UID {
 				x.claim = now // another pod of the PodGroup may have completed it
 			}
@@ -169,7 +170,7 @@ func (c *Cache) Complete(w *Work) (claims []*resourcev1.ResourceClaim, status *v
 // complete writes what PreBind writes into a claim.
 func complete(claim *resourcev1.ResourceClaim, a *resourcev1.AllocationResult, by resourcev1.ResourceClaimConsumerReference,
 	now time.Time) {
-	if a != nil {
+	if a != nil && claim.Status.Allocation == nil {
 		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
 		slices.Sort(claim.Finalizers)
 		claim.Finalizers = slices.Compact(claim.Finalizers)

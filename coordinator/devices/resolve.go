@@ -149,7 +149,7 @@ func (c *Cache) resolve(pod *v1.Pod) (*resolved, error) {
 			continue
 		}
 		f := c.flights[claim.UID]
-		if shared := f.share(r.consumers[i]); shared != nil {
+		if shared := f.share(c.matesOf(pod), r.consumers[i]); shared != nil {
 			with := *claim
 			with.Status.Allocation = shared
 			r.claims[i] = &with

@@ -35,9 +35,10 @@ type claimWork struct {
 	// allocation is what the claim gets; nil: it has one.
 	allocation *resourcev1.AllocationResult
 	flight     *flight
-	// consumer is whom the claim is reserved for. shared: the allocation is one that another pod of its PodGroup has got.
-	consumer resourcev1.ResourceClaimConsumerReference
-	shared   bool
+	// consumer is whom the claim is reserved for. joint: other pods of its PodGroup may share the allocation. shared: it is one that another
+	// of them has got.
+	consumer      resourcev1.ResourceClaimConsumerReference
+	joint, shared bool
 	// mappings are of the claim for extended resources.
 	special  bool
 	mappings []v1.ContainerExtendedResourceRequest
@@ -58,13 +59,13 @@ func (w *Work) PodStatus() *v1.PodExtendedResourceClaimStatus {
 	return w.podStatus
 }
 
-// Allocated are the claims that get devices, in the pod's order, the one for extended resources last, without a name.
+// Allocated are the claims that get devices with the placement, in the pod's order, the one for extended resources last, without a name.
 func (w *Work) Allocated() (out []*pb.ClaimDevices) {
 	if w == nil {
 		return nil
 	}
 	for _, x := range w.claims {
-		if x.allocation == nil {
+		if x.allocation == nil || x.shared {
 			continue
 		}
 		c := &pb.ClaimDevices{}
@@ -80,13 +81,13 @@ func (w *Work) Allocated() (out []*pb.ClaimDevices) {
 	return out
 }
 
-// InFlight are the claims that get devices, with those.
+// InFlight are the claims that get devices with the placement, with those.
 func (w *Work) InFlight() (out []objects.Object) {
 	if w == nil {
 		return nil
 	}
 	for _, x := range w.claims {
-		if x.allocation != nil {
+		if x.allocation != nil && !x.shared {
 			claim := *x.claim
 			claim.Status.Allocation = x.allocation
 			out = append(out, &claim)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -80,6 +81,25 @@ func (o *Oracle) Placements(ctx context.Context, members []*v1.Pod) ([]*Placemen
 	return out, nil
 }
 
+// Domains are the values of the label that the pod group of a pod asks for, of the nodes of its scheduled members.
+func (o *Oracle) Domains(pod *v1.Pod) (out []string) {
+	g := o.PodGroup(pod)
+	state, err := o.cache.PodGroupStates().Get(g.Namespace, g.Name)
+	if err != nil { // no member is known
+		return nil
+	}
+	for _, member := range state.ScheduledPods() {
+		n := o.nodes[member.Spec.NodeName]
+		if n == nil {
+			continue
+		}
+		if value, has := n.Labels[g.Spec.SchedulingConstraints.Topology[0].Key]; has {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
 func groupOf(members []*v1.Pod) *framework.PodGroupInfo {
 	return &framework.PodGroupInfo{
 		Namespace: members[0].Namespace, Name: *members[0].Spec.SchedulingGroup.PodGroupName, UnscheduledPods: members,
@@ -133,10 +153,12 @@ type Trial struct {
 	o       *Oracle
 	verdict *Verdict
 	placed  *v1.Pod
+	// claims are those that it has got devices for.
+	claims []*resourcev1.ResourceClaim
 }
 
 // Try assumes the pod of a verdict on a node, and reserves there. Unlike upstream's snapshot, the cache takes in what the pod
-// declares of pods beside it: a later mate is held to it.
+// declares of pods beside it: a later mate is held to it, and to the nodes of claims that it shares.
 func (o *Oracle) Try(ctx context.Context, v *Verdict, node string) (*Trial, error) {
 	ctx = klog.NewContext(ctx, quiet())
 	placed := v.cycle.pod.DeepCopy()
@@ -150,6 +172,19 @@ func (o *Oracle) Try(ctx context.Context, v *Verdict, node string) (*Trial, erro
 	if status := v.cycle.profile.RunReservePluginsReserve(ctx, v.cycle.state, placed, node); !status.IsSuccess() {
 		return nil, errors.Join(status.AsError(), t.Undo(ctx))
 	}
+	claims := o.objects.devices.DefaultDRAManager.ResourceClaims()
+	for _, claim := range o.objects.devices.allocated {
+		if claim.Name == SpecialClaim {
+			continue
+		}
+		by := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: placed.Name, UID: placed.UID}
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, by)
+		if err := claims.AssumeClaimAfterAPICall(claim); err != nil {
+			return nil, errors.Join(fmt.Errorf("assume claim %s/%s: %w", claim.Namespace, claim.Name, err), t.Undo(ctx))
+		}
+		claims.MaybeRemoveClaimPendingAllocation(claim.UID, true)
+		t.claims = append(t.claims, claim)
+	}
 	return t, nil
 }
 
@@ -157,6 +192,9 @@ func (o *Oracle) Try(ctx context.Context, v *Verdict, node string) (*Trial, erro
 func (t *Trial) Undo(ctx context.Context) error {
 	c := t.verdict.cycle
 	c.profile.RunReservePluginsUnreserve(klog.NewContext(ctx, quiet()), c.state, t.placed, t.placed.Spec.NodeName)
+	for _, claim := range t.claims {
+		t.o.objects.devices.DefaultDRAManager.ResourceClaims().AssumedClaimRestore(claim.Namespace, claim.Name)
+	}
 	t.o.nominated.resume(c.pod)
 	return t.o.cache.ForgetPod(quiet(), t.placed)
 }

@@ -117,19 +117,22 @@ func (g *generator) spreadArgs() *configv1.PodTopologySpreadArgs {
 }
 
 // rulesOf are upstream's plugins that filter or score nodes, or make room, with the weights of those that score. Those that tables do not
-// evaluate come last.
-func rulesOf() []configv1.Plugin {
+// evaluate come last, with those of pod groups.
+func rulesOf(gates groups.Gates) []configv1.Plugin {
 	var evaluated, others []configv1.Plugin
 	for _, r := range rules.All() {
 		p := configv1.Plugin{Name: r.Name}
 		switch {
-		case !r.InDefault(groups.Gates{}):
+		case !r.InDefault(gates):
 		case r.Plugin != pb.Plugin_PLUGIN_UNSPECIFIED:
 			if r.Weight != 0 {
 				p.Weight = ptr.To(r.Weight)
 			}
 			evaluated = append(evaluated, p)
-		case r.At(framework.Filter) || r.At(framework.PostFilter):
+		case r.At(framework.Filter) || r.At(framework.PostFilter) || !r.InDefault(groups.Gates{}):
+			if r.Weight != 0 {
+				p.Weight = ptr.To(r.Weight)
+			}
 			others = append(others, p)
 		}
 	}
@@ -153,7 +156,7 @@ func whole(p configv1.Plugin, families []Family) bool {
 
 // fewer leaves some out, in another order, with other weights.
 func (g *generator) fewer(families []Family) *configv1.Plugins {
-	list := rulesOf()
+	list := rulesOf(g.groups.ours())
 	g.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	out := g.IntN(4)
 	list = slices.DeleteFunc(list, func(p configv1.Plugin) bool {
@@ -172,7 +175,7 @@ func (g *generator) fewer(families []Family) *configv1.Plugins {
 // points changes the default list at some points.
 func (g *generator) points(families []Family) *configv1.Plugins {
 	p := &configv1.Plugins{}
-	list := rulesOf()
+	list := rulesOf(groups.Gates{})
 	g.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	for _, x := range list[:3] {
 		switch {

@@ -94,7 +94,7 @@ func (f *groupFamily) group(namespace string) (group *schedulingv1alpha2.PodGrou
 		b = build.PodGroup(name)
 	}
 	b.Namespace(namespace)
-	if f.g.topology && f.g.chance(50) {
+	if f.g.groups.Topology && f.g.chance(50) {
 		b.Within(oneOf(f.g.strange, v1.LabelTopologyZone, v1.LabelTopologyRegion, rack, rack, rack, "zone", "example.com/nowhere"))
 	}
 	return b.Obj(), f.g.chance(8)

@@ -34,16 +34,15 @@ func Random(seed uint64, maxNodes int, families []Family) *Scenario {
 			always, families = Devices, Evaluated()
 		}
 	}
-	g.topology = always == Groups && seed%4 > 0
+	if always == Groups {
+		g.groups = &PodGroups{Topology: seed%4 > 0}
+	}
 	g.choose(families, always)
 	if seed%7 == 0 && len(g.families) == 0 { // more keys than groups
 		g.scattered, nodes = true, maxNodes
 	}
 	g.build(nodes)
-	s := &Scenario{}
-	if always == Groups {
-		s.PodGroups = &PodGroups{Topology: g.topology}
-	}
+	s := &Scenario{PodGroups: g.groups}
 	if seed%3 == 0 {
 		s.Config = g.configuration(slices.Contains(families, Profiles), families)
 		g.profiles = s.Config.names()
@@ -84,8 +83,8 @@ type generator struct {
 	// owned are the objects that came with a pod.
 	owned map[types.UID]Round
 	made  int
-	// topology says that pod groups may ask for domains.
-	topology bool
+	// groups are the gates of pod groups; nil: they are off.
+	groups *PodGroups
 	// started is how many pods have a time at which they started.
 	started int
 }
