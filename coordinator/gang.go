@@ -138,7 +138,11 @@ func (s *Scheduler) commitGang(ctx context.Context, o *gangOutcome) bool {
 		}
 	}
 	if o.fit < len(o.members) {
-		s.queue.GroupFailed(s.queue.GroupOf(o.group.Name()), 0, 0)
+		left := s.queue.GroupOf(o.group.Name())
+		s.queue.GroupFailed(left, 0, 0)
+		if s.cfg.Groups.Preemption {
+			s.queue.RetryGroup(left) // who has to leave for them is found where none of them fits, and no event tells that
+		}
 	}
 	s.helpMembers(o)
 	return true

@@ -96,7 +96,27 @@ func TestAGangPreemptsByThePriorityOfItsPodGroup(t *testing.T) {
 	x.wantVerdict(t, groups.Unschedulable, 0, "pod group is unschedulable, No preemption victims found for incoming preemptor")
 }
 
-// Golden case 3 with workload-aware preemption: a quorum that fits is placed, and nobody leaves for who is beyond it.
+// A pod group of the basic policy pushes one pod an attempt, for the next member when one is placed: no event tells who is beyond it that
+// somebody may have to leave.
+func TestAPodGroupThatFitsInPartPreemptsForTheOthers(t *testing.T) {
+	evictor, cfg := &fakeEvictor{}, wholeGangs()
+	cfg.Evictor = evictor
+	nodes, pods := lowPods(3)
+	x := playGang(t, cfg, build.PodGroup("g").Priority(1000).Obj(), nodes, append(pods, members("a", "b", "c")...)...)
+	for i, want := range []string{"low2", "low1", "low0"} {
+		if len(evictor.told) != i+1 || len(evictor.told[i].Victims) != 1 || evictor.told[i].Victims[0].Name != want {
+			t.Fatalf("eviction %d: got %v, want %s last", i, evictor.leavers(), want)
+		}
+		evictor.done[i](nil)
+		x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: evictor.told[i].Victims[0]})
+		x.turn(t)
+	}
+	if got := x.groups.Get(x.group).Scheduled(); got != 3 {
+		t.Errorf("got %d members placed, want all", got)
+	}
+}
+
+// Golden case 3 with workload-aware preemption: a quorum that fits is placed, and nobody leaves for who is beyond it before that.
 func TestAGangWithAQuorumPreemptsNobody(t *testing.T) {
 	low := build.Pod("low").UID("low").CPU("1").Node("m").Obj()
 	x := playGang(t, wholeGangs(), build.Gang("g", 2).Priority(10).Obj(), append(nodesOf("2", "n"), nodesOf("1", "m")...),

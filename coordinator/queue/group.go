@@ -174,6 +174,20 @@ func (q *Queue) regroup(g *Group, event string) {
 	}
 }
 
+// RetryGroup tells that some pods of a pod group have been placed, after GroupFailed for the others. These are tried again at once, and
+// their backoff begins anew: one attempt for each that places a pod.
+func (q *Queue) RetryGroup(g *Group) {
+	if g == nil || q.groups[g.name] != g {
+		return
+	}
+	for _, p := range g.pods {
+		if p.place == Unschedulable {
+			p.UnschedulableCount, p.BackoffUntil = 0, time.Time{}
+		}
+	}
+	q.wakeMates(g, eventAttemptFailed)
+}
+
 // wakeMates has the pods of a pod group tried that wait for an event.
 func (q *Queue) wakeMates(g *Group, event string) {
 	for _, p := range g.pods {

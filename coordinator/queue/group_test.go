@@ -537,3 +537,26 @@ func TestAGangHasTheTurnOfThoseThatWereReady(t *testing.T) {
 		t.Error("it has its turn before a pod that came earlier")
 	}
 }
+
+// Members beyond those that were placed are tried again at once, without an event, and back off as if they had not been tried before.
+func TestMembersBeyondThosePlacedAreTriedAgain(t *testing.T) {
+	x := newGangs(t)
+	x.gang("a", 3)
+	pods, _ := x.pop(9)
+	x.fail(pods, 0, 0)
+	x.now = x.now.Add(10 * time.Second)
+	x.freed("n", 1)
+	pods, _ = x.pop(9)
+	x.Done(pods[0].Obj.UID)
+	x.fail(pods[1:], 0, 0)
+	x.RetryGroup(pods[1].Group)
+	again, names := x.pop(9)
+	x.wants(names, "a-1 a-2")
+	x.fail(again, 0, 0)
+	if got, want := again[0].BackoffUntil, x.now.Add(DefaultInitialBackoff).Truncate(backoffWindow); got.After(want) {
+		t.Errorf("backs off until %v, want no longer than after a first attempt: %v", got, want)
+	}
+	if _, names := x.pop(9); names != "" {
+		t.Errorf("popped %q after an attempt that placed nobody, want nobody", names)
+	}
+}
