@@ -35,13 +35,21 @@ var served = testbed.Config{APIServerArgs: []string{
 	"--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true,WorkloadAwarePreemption=true",
 }}
 
-// start starts a bed and a scheduler with gates beside GenericWorkload and GangScheduling.
-func start(t *testing.T, gates ...string) *rig.Rig {
+// TestPodGroups tells stories on one API server, with schedulers whose gates beside GenericWorkload and GangScheduling are these.
+func TestPodGroups(t *testing.T) {
 	r := rig.New(t, served)
-	all := append([]string{"GenericWorkload=true", "GangScheduling=true"}, gates...)
-	r.Args = []string{"--feature-gates=" + strings.Join(all, ",")}
-	r.Start("")
-	return r
+	r.Create(budget())
+	for _, x := range []struct {
+		name, gates string
+		stories     map[string]func(*rig.Rig)
+	}{
+		{"gangs", "", gangs()}, {"topology", ",TopologyAwareWorkloadScheduling=true", topology()},
+		{"preemption", ",WorkloadAwarePreemption=true", preemption()},
+	} {
+		r.Args = []string{"--feature-gates=GenericWorkload=true,GangScheduling=true" + x.gates}
+		r.Start("")
+		t.Run(x.name, func(t *testing.T) { stories(r, t, x.stories) })
+	}
 }
 
 // stories runs each on an empty cluster. Names of pod groups are theirs alone: one stays as long as it is protected.
@@ -53,7 +61,7 @@ func stories(r *rig.Rig, t *testing.T, all map[string]func(*rig.Rig)) {
 
 // slots is a node with room for so many members, more one in a rack.
 func slots(name string, n int) *build.NodeBuilder {
-	return build.Node(name).CPU(fmt.Sprint(n)).Memory("64Gi")
+	return build.Node(name).CPU(fmt.Sprint(n)).Memory("64Gi").Label(v1.LabelHostname, name)
 }
 
 func inRack(name, in string, n int) runtime.Object { return slots(name, n).Label(rack, in).Obj() }
@@ -125,8 +133,8 @@ func nobody(r *rig.Rig, group string, n int) {
 	r.Must(r.Pods.Never(r.Context(), time.Second, "is bound", testbed.IsBound, keysOf(group, n)...))
 }
 
-func TestGangs(t *testing.T) {
-	stories(start(t), t, map[string]func(*rig.Rig){
+func gangs() map[string]func(*rig.Rig) {
+	return map[string]func(*rig.Rig){
 		"a gang that does not fit waits as a whole":                waitsWhole,
 		"a gang starts with as many as it needs":                   startsWithQuorum,
 		"a member beyond the quorum waits for its victim with all": waitsForVictim,
@@ -147,7 +155,7 @@ func TestGangs(t *testing.T) {
 		"a gang of two classes starts whole or not at all":         twoClasses,
 		"members on nodes count, whoever put them there":           placedByOthers,
 		"a gang whose member is deleted starts with the others":    deletedMember,
-	})
+	}
 }
 
 func waitsWhole(r *rig.Rig) {
@@ -308,6 +316,9 @@ func twoSchedulers(r *rig.Rig) {
 	other.Spec.SchedulerName = "settler"
 	r.Create(build.Gang("mixed", 2).Obj(), member("mixed", 0).Obj(), other)
 	r.Until("are refused", func(p *v1.Pod) bool {
+		if p == nil {
+			return false
+		}
 		c := testbed.ScheduledCondition(p)
 		return c != nil && c.Reason == v1.PodReasonSchedulerError &&
 			strings.HasPrefix(c.Message, "all pods in a single pod group should have the same .spec.schedulerName set, got: ")

@@ -3,6 +3,7 @@ package groups
 import (
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +13,8 @@ import (
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
-func TestTopology(t *testing.T) {
-	stories(start(t, "TopologyAwareWorkloadScheduling=true"), t, map[string]func(*rig.Rig){
+func topology() map[string]func(*rig.Rig) {
+	return map[string]func(*rig.Rig){
 		"a gang that fits in no rack waits, and nobody leaves for it": fitsNoRack,
 		"of racks that hold all members the fuller is taken":          fullerRack,
 		"a rack that holds more members goes before a fuller one":     moreMembers,
@@ -23,7 +24,8 @@ func TestTopology(t *testing.T) {
 		"a pod group without a constraint goes anywhere":              unconstrained,
 		"pods of the basic policy share a rack":                       basicInRack,
 		"room in one rack starts a gang, room in two does not":        roomInOneRack,
-	})
+		"members of a gang in a rack push nobody":                     pushesNobody,
+	}
 }
 
 // in are the racks of the members that have nodes.
@@ -67,18 +69,12 @@ func fullerRack(r *rig.Rig) {
 
 func moreMembers(r *rig.Rig) {
 	on(r, inRack("a1", "r1", 4), inRack("b1", "r2", 4))
-	r.Create(build.Pod("in-the-way").Node("a1").CPU("1").Obj(), build.Gang("more", 3).Within(rack).Obj())
+	r.Create(build.Pod("in-the-way").Node("a1").CPU("1").Obj())
 	r.Settle("b1")
-	for i := range 4 {
-		r.Create(member("more", i).Gate("example.com/together").Obj())
-	}
-	// All four are queued before the gang fits: the rack is full until then.
-	r.Create(build.Pod("blocker").Node("b1").CPU("4").Obj(), build.Pod("other-blocker").Node("a1").CPU("3").Obj())
-	for i := range 4 {
-		r.PatchPod(keysOf("more", 4)[i], `{"spec": {"schedulingGates": null}}`)
-	}
-	condition(r, "more", metav1.ConditionFalse, "Unschedulable", noRack)
-	r.Delete("default/blocker", "default/other-blocker")
+	// All four are there when they are tried first.
+	r.Create(members("more", 4)...)
+	nobody(r, "more", 4)
+	r.Create(build.Gang("more", 3).Within(rack).Obj())
 	all(r, started(r, "more", 4), "r2")
 }
 
@@ -154,6 +150,19 @@ func roomInOneRack(r *rig.Rig) {
 	nobody(r, "oneroom", 2)
 	r.Delete("default/on-b")
 	all(r, started(r, "oneroom", 2), "r2")
+}
+
+// pushesNobody has a gang that would fit if one pod left, which no member of it asks for.
+func pushesNobody(r *rig.Rig) {
+	on(r, inRack("a1", "r1", 2), inRack("b1", "r2", 2))
+	r.Create(build.Pod("weak-a").Node("a1").CPU("1").Priority(1).Obj(), build.Pod("weak-b").Node("b1").CPU("1").Priority(1).Obj())
+	r.Settle("b1")
+	r.Create(build.Gang("patient", 2).Within(rack).Priority(100).Obj())
+	for _, p := range coming("patient", "1", 100, 2) {
+		r.Create(p.Obj())
+	}
+	condition(r, "patient", metav1.ConditionFalse, "Unschedulable", noRack)
+	r.Must(r.Pods.Never(r.Context(), time.Second, "leaves", isLeaving, "default/weak-a", "default/weak-b"))
 }
 
 // A scheduler that is told of pod groups where the API server does not serve them says so, and what to do about it.

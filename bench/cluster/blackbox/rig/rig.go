@@ -63,7 +63,8 @@ func New(t testing.TB, config testbed.Config) *Rig {
 }
 
 // Start starts the scheduler with the profiles, each an item of YAML, beside that of
-// Settle, and returns when it leads and, ours, its two workers are there.
+// Settle, and returns when it leads and, ours, its two workers are there. The one that
+// was started before ends first.
 func (r *Rig) Start(profiles string) {
 	r.T.Helper()
 	r.StartWith(profiles, "")
@@ -74,12 +75,18 @@ func (r *Rig) StartWith(profiles, fields string) {
 	r.T.Helper()
 	s := testbed.Scheduler{Config: "profiles:\n- schedulerName: default-scheduler\n" +
 		strings.TrimSpace(profiles) + settlerProfile + fields, Args: r.Args}
+	again := r.Scheduler != nil
+	if again {
+		testbed.Stop(r.Scheduler.Process)
+	}
 	if Upstream() {
 		r.Scheduler = r.Cluster.Upstream(s)
 		return
 	}
 	for i := range 2 {
-		r.Worker("worker-" + strconv.Itoa(i))
+		if !again {
+			r.Worker("worker-" + strconv.Itoa(i))
+		}
 	}
 	r.Scheduler = r.Coordinator(s)
 	r.Await("two workers are there", func(ctx context.Context) (string, bool) {

@@ -33,8 +33,8 @@ func (b *Bed) CreateAll(ctx context.Context, objects ...runtime.Object) error {
 }
 
 // Create creates objects in their order, as package coordinator/build makes them: UIDs
-// and versions are the server's; nodes become ready; containers get an image; a pod's
-// priority becomes a PriorityClass; a status that is given is written too.
+// and versions are the server's; nodes become ready; containers get an image; the priority
+// of a pod or PodGroup becomes a PriorityClass; a status that is given is written too.
 func (b *Bed) Create(ctx context.Context, objects ...runtime.Object) error {
 	for _, o := range objects {
 		if m, ok := o.(metav1.Object); ok {
@@ -86,7 +86,7 @@ func (b *Bed) create(ctx context.Context, object runtime.Object) (err error) {
 	case *schedulingv1.PriorityClass:
 		_, err = b.Admin.SchedulingV1().PriorityClasses().Create(ctx, o, how)
 	case *schedulingv1alpha2.PodGroup:
-		_, err = b.Admin.SchedulingV1alpha2().PodGroups(o.Namespace).Create(ctx, o, how)
+		return b.createPodGroup(ctx, o)
 	case *policyv1.PodDisruptionBudget:
 		_, err = b.Admin.PolicyV1().PodDisruptionBudgets(o.Namespace).Create(ctx, o, how)
 	case *resourcev1.DeviceClass:
@@ -124,19 +124,15 @@ func (b *Bed) createPod(ctx context.Context, p *v1.Pod) error {
 			}
 		}
 	}
-	if err := b.givePriority(ctx, p); err != nil {
+	if err := b.givePriority(ctx, p.Spec.Priority, &p.Spec.PriorityClassName); err != nil {
 		return err
 	}
 	status := p.Status
-	created, err := b.Admin.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
-	for lacksClass(err) && ctx.Err() == nil {
-		// The server's admission hears of a class that was just made through a watch.
-		select {
-		case <-time.After(readyPoll):
-		case <-ctx.Done():
-		}
+	var created *v1.Pod
+	err := untilClassKnown(ctx, func() (err error) {
 		created, err = b.Admin.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
-	}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", key(p), err)
 	}
@@ -150,23 +146,46 @@ func (b *Bed) createPod(ctx context.Context, p *v1.Pod) error {
 	return nil
 }
 
+func (b *Bed) createPodGroup(ctx context.Context, g *schedulingv1alpha2.PodGroup) error {
+	if err := b.givePriority(ctx, g.Spec.Priority, &g.Spec.PriorityClassName); err != nil {
+		return err
+	}
+	return untilClassKnown(ctx, func() error {
+		_, err := b.Admin.SchedulingV1alpha2().PodGroups(g.Namespace).Create(ctx, g, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// untilClassKnown creates something again as long as the server's admission, which hears of a class through a watch, lacks the class.
+func untilClassKnown(ctx context.Context, create func() error) error {
+	err := create()
+	for lacksClass(err) && ctx.Err() == nil {
+		select {
+		case <-time.After(readyPoll):
+		case <-ctx.Done():
+		}
+		err = create()
+	}
+	return err
+}
+
 // lacksClass tells whether the server does not know one of the priority classes of the bed.
 func lacksClass(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "no PriorityClass with name priority-")
 }
 
-// givePriority gives a pod that has a priority but no class the class priority-<value>:
-// the server takes priorities from classes only.
-func (b *Bed) givePriority(ctx context.Context, p *v1.Pod) error {
-	if p.Spec.Priority == nil || p.Spec.PriorityClassName != "" {
+// givePriority gives what has a priority but no class the class priority-<value>: the server
+// takes priorities from classes only.
+func (b *Bed) givePriority(ctx context.Context, priority *int32, of *string) error {
+	if priority == nil || *of != "" {
 		return nil
 	}
-	value := *p.Spec.Priority
+	value := *priority
 	name := fmt.Sprintf("priority-%d", value)
 	if value < 0 {
 		name = fmt.Sprintf("priority-minus-%d", -int64(value))
 	}
-	p.Spec.PriorityClassName = name
+	*of = name
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.priorities[value] {
