@@ -33,7 +33,9 @@ type Summary struct {
 	having  walk[bool]
 	pending walk[*queue.Pod]
 	reasons map[string]*pb.PendingReason
-	pods    uint64
+	// told are the reasons by what pods were told: of many pods it is the same, and to find the reason in it takes microseconds.
+	told map[string]*pb.PendingReason
+	pods uint64
 }
 
 // NewSummary makes a summary that is to be read. totals is called with the last step: it gives the part of the summary that
@@ -42,6 +44,7 @@ func NewSummary(c Cluster, q Queue, totals func() (*pb.Summary, []*v1.Pod)) *Sum
 	return &Summary{
 		cluster: c, queue: q, totals: totals,
 		uses: map[string]*use{}, drivers: map[string]*pb.DriverDevices{}, reasons: map[string]*pb.PendingReason{},
+		told: map[string]*pb.PendingReason{},
 	}
 }
 
@@ -62,13 +65,13 @@ func (x *Summary) step() (last bool) {
 			return false
 		}
 	}
-	if !x.pending.some(x.queue.All(), podsAtOnce, func(p *queue.Pod) { x.addPending(p.Obj, pendingText(p)) }) {
+	if !x.pending.some(x.queue.All(), podsAtOnce, x.addQueued) {
 		return false
 	}
 	var binding []*v1.Pod
 	x.out, binding = x.totals()
 	for _, pod := range binding {
-		x.addPending(pod, BeingBound)
+		x.addPending(pod, x.reasonOf(BeingBound))
 	}
 	return true
 }
@@ -112,17 +115,36 @@ func (x *Summary) addClaim(has bool) {
 	}
 }
 
-// addPending counts a pod of the queue, or one whose bind is under way, by what keeps it.
-func (x *Summary) addPending(pod *v1.Pod, text string) {
-	x.pods++
+// addQueued counts a pod of the queue by what keeps it.
+func (x *Summary) addQueued(p *queue.Pod) {
+	if p.Gated != "" || p.Message == "" {
+		x.addPending(p.Obj, x.reasonOf(pendingText(p)))
+		return
+	}
+	r := x.told[p.Message]
+	if r == nil {
+		r = x.reasonOf(pendingText(p))
+		x.told[p.Message] = r
+	}
+	x.addPending(p.Obj, r)
+}
+
+// reasonOf counts the pods of which a text is told.
+func (x *Summary) reasonOf(text string) *pb.PendingReason {
 	r := x.reasons[text]
 	if r == nil {
 		r = &pb.PendingReason{Reason: text}
 		x.reasons[text] = r
 	}
-	name := pod.Namespace + "/" + pod.Name
-	if r.Pods++; r.Example == "" || name < r.Example {
-		r.Example = name
+	return r
+}
+
+// addPending counts a pod that has no node yet, or whose bind is under way. The first pod by its name is the example.
+func (x *Summary) addPending(pod *v1.Pod, r *pb.PendingReason) {
+	x.pods++
+	r.Pods++
+	if at, rest, ok := strings.Cut(r.Example, "/"); !ok || cmp.Or(cmp.Compare(pod.Namespace, at), cmp.Compare(pod.Name, rest)) < 0 {
+		r.Example = pod.Namespace + "/" + pod.Name
 	}
 }
 

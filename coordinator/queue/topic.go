@@ -122,9 +122,8 @@ func asksMost(p *Pod) []topic {
 	return []topic{{of: largest, key: sizes[at].key, size: bits.Len64(uint64(max(sizes[at].get(want), 0)))}}
 }
 
-// upTo are the topics of pods that ask for no more than there is.
-func upTo(there *pb.Resources) []topic {
-	var out []topic
+// upTo appends the topics of pods that ask for no more than there is.
+func upTo(there *pb.Resources, out []topic) []topic {
 	for _, s := range sizes {
 		for n := range bits.Len64(uint64(max(s.get(there), 0))) + 1 {
 			out = append(out, topic{of: largest, key: s.key, size: n})
@@ -134,20 +133,22 @@ func upTo(there *pb.Resources) []topic {
 }
 
 // nodeTouches are the pods that a node would have room for if it were empty.
-func nodeTouches(e *Event) ([]topic, bool) { return upTo(e.nodeRow().GetAllocatable()), true }
+func nodeTouches(e *Event) ([]topic, bool) { return upTo(e.nodeRow().GetAllocatable(), nil), true }
 
 // roomTouches are the pods that may have room on the node that a pod has left. One that asks for more than
 // the node has is not helped, whoever leaves.
 //
 // Differs from upstream: it tries that one again too, as it looks at what a node has only where nodes change.
 func roomTouches(profiles Profiles) func(*Event) ([]topic, bool) {
+	var scratch []topic // of the event that came last: each pod that is gone is one
 	return func(e *Event) ([]topic, bool) {
 		node := e.nodeName()
 		if node == "" || profiles == nil {
 			return nil, false
 		}
 		there, known := profiles.Allocatable(node)
-		return upTo(there), known
+		scratch = upTo(there, scratch[:0])
+		return scratch, known
 	}
 }
 
