@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +21,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/shardsched/shardsched/cmd/internal/kubeflags"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/extender"
@@ -46,12 +48,17 @@ func newConfigCommand(s Streams, plugins framework.Registry) *cobra.Command {
 
 type configCheckOptions struct {
 	Configuration
+	gates  *kubeflags.Flags // of which the command line has --feature-gates alone
 	access kubeAccess
 	reach  bool
 }
 
 func newConfigCheckCommand(s Streams, plugins framework.Registry) *cobra.Command {
-	var o configCheckOptions
+	gates, err := kubeflags.New()
+	if err != nil {
+		panic(err) // the lists of flags and gates are ours and a test holds them
+	}
+	o := configCheckOptions{gates: gates}
 	o.plugins = plugins
 	c := &cobra.Command{
 		Use:   "check (FILE | -)",
@@ -61,6 +68,9 @@ it with --config, with the same errors, and tell which plugins of each profile a
 evaluated and which are not, which fields have no effect, which extenders are asked,
 and by which fields kube-scheduler would decide otherwise. Nothing is scheduled.
 
+The feature gates are those that kube-scheduler runs with; a coordinator takes them
+with the same flag.
+
 With --kubeconfig it counts the pods of a cluster by profile, those of other
 schedulers, and those that ask for what shardsched has not got, or bounds.
 
@@ -69,7 +79,8 @@ where they are not, or an extender is not reached, and 1 where the file or the
 command line can't be used.`,
 		Example: `  shardsched config check kube-scheduler.yaml
   kubectl -n shardsched get configmap kube-scheduler -o jsonpath='{.data.*}' | shardsched config check -
-  shardsched config check kube-scheduler.yaml --reach-extenders --kubeconfig view.conf`,
+  shardsched config check kube-scheduler.yaml --reach-extenders --kubeconfig view.conf
+  shardsched config check kube-scheduler.yaml --feature-gates=GenericWorkload=true,GangScheduling=true`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("give one file: %s FILE", c.CommandPath())
@@ -80,12 +91,21 @@ command line can't be used.`,
 	}
 	c.SetFlagErrorFunc(seeHelpFails)
 	fs := c.Flags()
+	for _, set := range gates.Sets().FlagSets {
+		if flag := set.Lookup("feature-gates"); flag != nil {
+			fs.AddFlag(flag)
+		}
+	}
 	fs.BoolVar(&o.reach, "reach-extenders", false, "see whether anything answers at the extenders' addresses, by a GET")
 	o.access.addFlags(fs, "which is asked what it serves, and whose pods are held against the profiles")
 	return c
 }
 
 func (o *configCheckOptions) run(ctx context.Context, s Streams) error {
+	if err := o.gates.Check(); err != nil {
+		return err
+	}
+	o.podGroups, o.changes = o.gates.PodGroups(false), []config.Change{o.gates.GatesChange}
 	c, err := o.parse(s)
 	if err != nil {
 		return err
@@ -110,7 +130,7 @@ func (o *configCheckOptions) run(ctx context.Context, s Streams) error {
 	for _, p := range c.Expanded() {
 		writeProfile(&b, p, c)
 	}
-	paragraph(&b, "No effect:", c.NoEffectInKubernetes())
+	paragraph(&b, "No effect:", append(o.gates.Idle(true), c.NoEffectInKubernetes()...))
 	extenders, reached := o.extenders(ctx, into.Extenders)
 	paragraph(&b, "Extenders:", extenders)
 	paragraph(&b, "Binds:", []string{bindRate(c)})
@@ -134,7 +154,9 @@ func (o *configCheckOptions) parse(s Streams) (*config.Config, error) {
 	if o.Config != "-" {
 		return o.read()
 	}
-	return readNamed(s, o.Config, func(name string, data []byte) (*config.Config, error) { return o.reader().Parse(name, data) })
+	return readNamed(s, o.Config, func(name string, data []byte) (*config.Config, error) {
+		return o.reader().Parse(name, data, o.changes...)
+	})
 }
 
 func paragraph(b *strings.Builder, title string, lines []string) {
@@ -316,7 +338,7 @@ func (o *configCheckOptions) readCluster(ctx context.Context, into *clusterCheck
 	if err != nil {
 		return fmt.Errorf("reach the API server: %w", err)
 	}
-	if into.server, err = serverLacks(client.Discovery()); err != nil {
+	if into.server, err = serverLacks(client.Discovery(), o.podGroups.Workload); err != nil {
 		return err
 	}
 	into.all, into.waiting, into.lacking = map[string]int{}, map[string]int{}, map[string]*missing{}
@@ -328,8 +350,8 @@ func (o *configCheckOptions) readCluster(ctx context.Context, into *clusterCheck
 	return nil
 }
 
-// serverLacks tells the version of an API server, and what follows from what it does not serve.
-func serverLacks(server discovery.DiscoveryInterface) ([]string, error) {
+// serverLacks tells the version of an API server, and what follows from what it does not serve. podGroups: they are to be read.
+func serverLacks(server discovery.DiscoveryInterface, podGroups bool) ([]string, error) {
 	is, err := server.ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
@@ -347,6 +369,17 @@ func serverLacks(server discovery.DiscoveryInterface) ([]string, error) {
 		return nil, fmt.Errorf("ask the API server what it serves: %w", err)
 	case now.LessThan(version.MustParseGeneric("1.36.0")):
 		lines = append(lines, "pods that ask for devices as extended resources are refused, unless its gate DRAExtendedResource is on")
+	}
+	if !podGroups {
+		return lines, nil
+	}
+	of := schedulingv1alpha2.SchemeGroupVersion.String()
+	switch _, err := server.ServerResourcesForGroupVersion(of); {
+	case apierrors.IsNotFound(err):
+		lines = append(lines, of+" is not served: with the feature gate GenericWorkload a coordinator does not start; the API server needs "+
+			"--runtime-config="+of+"=true")
+	case err != nil:
+		return nil, fmt.Errorf("ask the API server what it serves: %w", err)
 	}
 	return lines, nil
 }

@@ -63,6 +63,48 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
+// With the feature gates of pod groups their plugins are evaluated; a gate that lacks what it needs is refused as kube-scheduler does it.
+func TestConfigCheckWithFeatureGates(t *testing.T) {
+	all := "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true,WorkloadAwarePreemption=true,DRAWorkloadResourceClaims=true"
+	file := writeFile(t, "config.yaml", configHead)
+	for _, c := range []struct {
+		gates, file string
+		code        int
+		want        []string // in the output, or of the error
+	}{
+		{"", file, exitDone, []string{"evaluated: SchedulingGates"}},
+		{all, file, exitDone, []string{"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"}},
+		{all, writeFile(t, "gang.yaml", configHead+"profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n"), exitDone,
+			[]string{"GangScheduling"}},
+		{"DynamicResourceAllocation=true", file, exitDone, []string{"evaluated: "}},
+		{"OpportunisticBatching=false", file, exitDone, []string{"No effect:\n  --feature-gates=OpportunisticBatching: "}},
+		{"GangScheduling=true", file, exitFailed, []string{"GangScheduling", "GenericWorkload"}},
+		{"GenericWorkload=true,WorkloadAwarePreemption=true", file, exitFailed, []string{"WorkloadAwarePreemption", "GangScheduling"}},
+		{"TopologyAwareWorkloadScheduling=true", file, exitFailed, []string{"TopologyAwareWorkloadScheduling", "GenericWorkload"}},
+		{"DRAWorkloadResourceClaims=true", file, exitFailed, []string{"DRAWorkloadResourceClaims", "GenericWorkload"}},
+		{"GangSchedulings=true", file, exitFailed, []string{"GangSchedulings"}},
+		{"GangScheduling=often", file, exitFailed, []string{"often"}},
+		{"StorageCapacityScoring=true", file, exitFailed, []string{"can't be honoured: VolumeBinding scores nothing"}},
+	} {
+		args := []string{"config", "check", c.file}
+		if c.gates != "" {
+			args = append(args, "--feature-gates="+c.gates)
+		}
+		out, errs, code := command(t, args...)
+		if code != c.code || (code == exitFailed) != (errs != "") {
+			t.Errorf("%q: got exit code %d, %q, want %d\n%s", c.gates, code, errs, c.code, out)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out+errs, want) {
+				t.Errorf("%q: got\n%s%s\nwithout %q", c.gates, out, errs, want)
+			}
+		}
+		if strings.Contains(out, "not evaluated") || strings.Contains(out, "decides otherwise") {
+			t.Errorf("%q: got\n%s\nwant nothing that is not evaluated", c.gates, out)
+		}
+	}
+}
+
 // The parts of docs/differences.md that are named are there.
 func TestConfigCheckNamesPartsOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/differences.md")

@@ -22,6 +22,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/extender"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -122,7 +123,8 @@ func (x *shadowing) build(cfg coordinator.SchedulerConfig, their shadow.TheirSec
 	return err
 }
 
-// notAsked tells who has a say in a pod's node and is not asked.
+// notAsked tells who has a say in a pod's node and is not asked. PodGroups are not read: theirs decides members together, and each of
+// their binds is held against what ours would have done with the pod alone.
 func notAsked(c *config.Config, extenders []*extender.Extender) func(*v1.Pod) string {
 	plugins := map[string]bool{}
 	for _, p := range c.OutOfTree() {
@@ -131,6 +133,9 @@ func notAsked(c *config.Config, extenders []*extender.Extender) func(*v1.Pod) st
 	return func(p *v1.Pod) string {
 		if plugins[p.Spec.SchedulerName] {
 			return "plugins that are compiled in have a say in it"
+		}
+		if _, ok := groups.NameOf(p); ok {
+			return "its PodGroup has a say in it"
 		}
 		for _, e := range extenders {
 			if e.IsInterested(p) {

@@ -96,6 +96,9 @@ profiles:
 	if got := ask(build.Pod("gpu").Request("example.com/gpu", "1").Obj()); !strings.Contains(got, "http://127.0.0.1:1/gpu") {
 		t.Errorf("a pod that the extender manages: got %q", got)
 	}
+	if got := ask(build.Pod("member").Member("gang").Obj()); got != "its PodGroup has a say in it" {
+		t.Errorf("a member of a pod group: got %q", got)
+	}
 	var b strings.Builder
 	tellLeftOut(&b, c)
 	if got := b.String(); !strings.Contains(got, "profile own") || !strings.Contains(got, "http://127.0.0.1:1/gpu") {
