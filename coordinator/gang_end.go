@@ -149,10 +149,16 @@ func (o *gangOutcome) shareVictims() {
 // Differs from upstream: resource claims lose their devices once it is known what becomes of all members, and not where one of them has
 // ended in an error. Upstream's lose them at once.
 func (s *Scheduler) helpMembers(o *gangOutcome) {
+	nominated := map[*queue.Pod]bool{} // with it, and so not by whoever is nominated to the same node
+	for i := range o.members {
+		if m := &o.members[i]; o.code == gangPreempting && m.node != "" {
+			nominated[m.Pod] = true
+		}
+	}
 	for i := range o.members {
 		m := &o.members[i]
 		if o.code == gangPreempting {
-			s.carryOut(m.attempt, &m.help)
+			s.carryOut(m.attempt, &m.help, nominated)
 		}
 		if o.code != gangFailed {
 			s.carryPlanOut(m.Pod.Obj, m.help.Claims)

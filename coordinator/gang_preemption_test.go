@@ -257,3 +257,21 @@ func TestAGangPreemptsInTheCheapestDomain(t *testing.T) {
 		t.Errorf("members are nominated to %q and %q, want a node of the rack each", a.NominatedNode, b.NominatedNode)
 	}
 }
+
+// A member that has pods leave a node takes no nomination from a mate of lower priority that is nominated there with it.
+func TestMatesAreNominatedToOneNode(t *testing.T) {
+	evictor, cfg := &fakeEvictor{}, SchedulerConfig{Profiles: withPreemption(), MaxBackoff: -1}
+	cfg.Evictor = evictor
+	low := build.Pod("low").UID("low").CPU("1").Node("n").Obj()
+	light := build.Pod("light").UID("light").Member("g").Priority(5).Obj()
+	x := playGang(t, cfg, build.Gang("g", 2).Obj(), nodesOf("2", "n"), low, member1("large").CPU("2").Priority(10).Obj(), light)
+	x.want(t, "large: 0/1 nodes are available: 1 Insufficient cpu. -> n", "light: "+preemptingGroup+" -> n")
+	for _, uid := range []types.UID{"large", "light"} {
+		if got := x.queue.Get(uid).Nomination(); got != "n" {
+			t.Errorf("%s is nominated to %q, want n", uid, got)
+		}
+	}
+	if got := evictor.leavers(); !slices.Equal(got, []string{"low"}) || len(evictor.told[0].Lower) != 0 {
+		t.Errorf("%v leave, and %d lose their nominations, want low, and none", got, len(evictor.told[0].Lower))
+	}
+}

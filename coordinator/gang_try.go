@@ -346,9 +346,7 @@ func (o *gangOutcome) undo(ctx context.Context) {
 	for _, i := range slices.Backward(o.held) {
 		m := &o.members[i]
 		o.letGo(ctx, m)
-		if m.fits() {
-			m.decision.Held = m.node
-		}
+		m.decision.Held = m.node
 	}
 	o.held = nil
 	for i := range o.members {

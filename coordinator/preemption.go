@@ -60,12 +60,12 @@ func (s *Scheduler) gate(a *attempt, x *choice.Help) {
 }
 
 // carryOut has the victims leave. The preemptor is back in the queue, and nominated.
-func (s *Scheduler) carryOut(a *attempt, x *choice.Help) {
+func (s *Scheduler) carryOut(a *attempt, x *choice.Help, mates map[*queue.Pod]bool) {
 	if len(x.Victims) == 0 {
 		return
 	}
 	e, uid := objects.Eviction{Preemptor: a.Pod.Obj, Node: x.Nominating.Node}, a.Pod.Obj.UID
-	s.evict(&e, x.Victims, func() []*v1.Pod { return s.clearLower(a.Pod, e.Node) }, func(err error, begun time.Time) {
+	s.evict(&e, x.Victims, func() []*v1.Pod { return s.clearLower(a.Pod, e.Node, mates) }, func(err error, begun time.Time) {
 		s.told(uid, err, begun)
 		s.ungate(uid, err)
 	})
@@ -118,14 +118,14 @@ func (s *Scheduler) evict(e *objects.Eviction, victims []*v1.Pod, lower func() [
 }
 
 // clearLower takes their nominations to a node from pods of lower priority than a preemptor, so that they look for another
-// node at once. It returns these pods.
+// node at once, but for mates that are nominated with it. It returns these pods.
 //
 // Differs from upstream: nominations are cleared in the queue at once, and in the status behind the
 // loop. Without SchedulerAsyncPreemption, too, victims are told to leave behind the loop.
-func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
+func (s *Scheduler) clearLower(p *queue.Pod, node string, mates map[*queue.Pod]bool) []*v1.Pod {
 	var told []*v1.Pod
 	for _, other := range slices.Clone(s.queue.Nominated(node)) {
-		if other == p || compile.Priority(other.Obj) >= compile.Priority(p.Obj) {
+		if other == p || mates[other] || compile.Priority(other.Obj) >= compile.Priority(p.Obj) {
 			continue
 		}
 		s.queue.Nominate(other, "")

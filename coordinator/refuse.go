@@ -39,7 +39,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 	s.gate(a, &x)
 	s.record(a, d, a.failed != nil)
 	s.refuse(ctx, a, d, by, x.Nominating)
-	s.carryOut(a, &x)
+	s.carryOut(a, &x, nil)
 	s.carryPlanOut(a.Pod.Obj, x.Claims)
 	return true
 }

@@ -148,6 +148,21 @@ func (o *Oracle) ScorePlacements(ctx context.Context, members []*v1.Pod, proposa
 	return out, nil
 }
 
+// Suspend takes the nominations of members back for as long as their pod group is tried: those whose turn comes later are not in the way of
+// those before them.
+func (o *Oracle) Suspend(members []*v1.Pod) (resume func()) {
+	for _, pod := range members {
+		o.nominated.suspend(pod)
+	}
+	return func() {
+		for _, pod := range members {
+			if o.Pending(pod.UID) != nil { // else it is placed
+				o.nominated.resume(pod)
+			}
+		}
+	}
+}
+
 // Trial is a member on a node for as long as its pod group is tried.
 type Trial struct {
 	o       *Oracle
@@ -168,7 +183,6 @@ func (o *Oracle) Try(ctx context.Context, v *Verdict, node string) (*Trial, erro
 	if err := o.cache.AssumePod(quiet(), placed); err != nil {
 		return nil, fmt.Errorf("assume pod %s/%s on %s: %w", placed.Namespace, placed.Name, node, err)
 	}
-	o.nominated.suspend(v.cycle.pod)
 	if status := v.cycle.profile.RunReservePluginsReserve(ctx, v.cycle.state, placed, node); !status.IsSuccess() {
 		return nil, errors.Join(status.AsError(), t.Undo(ctx))
 	}
@@ -195,7 +209,6 @@ func (t *Trial) Undo(ctx context.Context) error {
 	for _, claim := range t.claims {
 		t.o.objects.devices.DefaultDRAManager.ResourceClaims().AssumedClaimRestore(claim.Namespace, claim.Name)
 	}
-	t.o.nominated.resume(c.pod)
 	return t.o.cache.ForgetPod(quiet(), t.placed)
 }
 

@@ -91,8 +91,7 @@ func (n *nominations) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return n.queue.NominatedPodsForNode(node)
 }
 
-// suspend takes a nomination back for as long as the pod is tried on a node, and resume brings it again, as upstream does for
-// members of a pod group.
+// suspend takes a nomination back for as long as the pod is tried with its pod group, and resume brings it again.
 func (n *nominations) suspend(pod *v1.Pod) { n.queue.DeleteNominatedPodIfExists(pod) }
 
 func (n *nominations) resume(pod *v1.Pod) {

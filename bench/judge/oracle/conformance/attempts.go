@@ -18,6 +18,9 @@ import (
 const held = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, one or more plugins asked to wait and " +
 	"no plugin rejected pod"
 
+// preempting is what upstream tells a member that fits while pods have to leave for a mate.
+const preempting = "pod group is unschedulable, pod group is waiting for preemption to complete"
+
 // otherFailed begins what upstream tells the mates of a member that ended in an error.
 const otherFailed = "failed to schedule other pod from a pod group: "
 
@@ -42,11 +45,14 @@ type attempt struct {
 	// within is the placement that our picks are in.
 	within *oracle.Placement
 	trials []*oracle.Trial
-	// errs says that a member ended in an error.
-	errs bool
+	// errs says that a member has ended in an error, and failed that this was compared.
+	errs, failed bool
 	// quorum says that upstream's Permit has let a member go on.
 	quorum bool
-	// helped is what PostFilter plugins have done for members that find no node.
+	// needsRoom says that pods have to leave for a member, and victims are those that were told of.
+	needsRoom bool
+	victims   []string
+	// helped is what PostFilter plugins have done for members, in order.
 	helped []*oracle.Preemption
 }
 
@@ -63,37 +69,77 @@ func (r *replay) holdGroup(ctx context.Context, round int, decisions []Decision)
 	}
 	r.result.Gangs++
 	a.order(ctx)
-	if done := a.invalid(); done || len(r.result.Differences) > 0 {
+	resume := r.upstream.Suspend(a.members)
+	err := a.hold(ctx)
+	resume()
+	if err != nil || len(r.result.Differences) > 0 {
+		return err
+	}
+	return a.help()
+}
+
+// hold holds the attempt, and follows where members are placed.
+func (a *attempt) hold(ctx context.Context) error {
+	if done := a.invalid(); done || len(a.result.Differences) > 0 {
 		return nil
 	}
-	placements, err := r.upstream.Placements(ctx, a.members)
+	placements, err := a.upstream.Placements(ctx, a.members)
 	if err != nil {
+		a.failed = true
 		a.unplaced(ctx, err)
 		return nil
 	}
 	if a.within = a.placement(placements); a.within == nil {
 		return nil
 	}
-	a.errs = slices.ContainsFunc(decisions, func(d Decision) bool { return strings.HasPrefix(d.Message, otherFailed) })
-	if err := a.domain(ctx, placements); err != nil || len(r.result.Differences) > 0 {
+	if a.errs, err = a.anyErrs(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(a.replayPicks(ctx), a.undo(ctx)); err != nil || a.errs {
+	if err := a.domain(ctx, placements); err != nil || len(a.result.Differences) > 0 {
 		return err
 	}
-	return a.help()
+	return errors.Join(a.replayPicks(ctx), a.undo(ctx))
 }
 
-// help follows what PostFilter plugins have done for members, as we do it: once it is known what becomes of all, and not after an error.
+// help follows what PostFilter plugins have done for members, as we do it: once it is known what becomes of all. After an error nobody is
+// helped, and nobody is nominated any more.
 func (a *attempt) help() error {
-	for _, p := range a.helped {
-		for _, e := range a.api.freed(p) {
+	for i := 0; i < len(a.helped) && !a.failed; i++ {
+		for _, e := range a.api.freed(a.helped[i]) {
 			if err := a.apply(e); err != nil {
 				return err
 			}
 		}
+		if d := a.decisions[i]; len(d.Victims) > 0 {
+			a.result.Preemptions++
+			a.result.Candidates += len(a.helped[i].Candidates)
+			if err := a.preempts(a.upstream.Pending(types.UID(d.UID)), d); err != nil {
+				return err
+			}
+		}
+	}
+	for i, d := range a.decisions {
+		pod := a.upstream.Pending(types.UID(d.UID))
+		switch {
+		case pod == nil: // it is placed
+		case d.Nominated == "" && (d.Held != "" || a.failed || i < len(a.helped) && a.helped[i].Clears):
+			a.upstream.Withdraw(pod.UID)
+			a.api.nominate(pod, "")
+		case d.Nominated != "":
+			a.upstream.Nominate(pod.UID, d.Nominated)
+			a.api.nominate(pod, d.Nominated)
+		}
 	}
 	return nil
+}
+
+// anyErrs tells whether a member has ended in an error: its mates are told so. Where it has none, it is judged.
+func (a *attempt) anyErrs(ctx context.Context) (bool, error) {
+	if len(a.members) > 1 {
+		return slices.ContainsFunc(a.decisions, func(d Decision) bool { return strings.HasPrefix(d.Message, otherFailed) }), nil
+	}
+	v, err := a.upstream.JudgeWithin(ctx, a.members[0], a.within)
+	return err == nil && v.Err != nil && !v.Rejected(), err
 }
 
 // succeeded tells whether members were placed.
@@ -217,13 +263,14 @@ func (a *attempt) replayPicks(ctx context.Context) error {
 		if a.succeeded() {
 			err = a.place(ctx, d, v, p)
 		} else {
-			err = a.hold(ctx, d, v, p)
+			err = a.keep(ctx, d, v, p)
 		}
 		if err != nil || len(a.result.Differences) > 0 {
 			return err
 		}
 		a.helped = append(a.helped, p)
 		if v.Err != nil && !v.Rejected() {
+			a.failed = true
 			a.erred(i)
 			return nil
 		}
@@ -272,18 +319,19 @@ func (a *attempt) place(ctx context.Context, d Decision, v *oracle.Verdict, p *o
 	return err
 }
 
-// hold puts a member of an attempt that failed on the node that it would have got, until undo.
-func (a *attempt) hold(ctx context.Context, d Decision, v *oracle.Verdict, p *oracle.Preemption) error {
-	if d.Held == "" && a.errs && v.Rejected() {
+// keep puts a member of an attempt that failed on the node that it would have got, until undo.
+func (a *attempt) keep(ctx context.Context, d Decision, v *oracle.Verdict, p *oracle.Preemption) error {
+	switch {
+	case d.Held == "" && a.errs && v.Rejected():
 		return nil // what it is told is of its mate's error
-	}
-	if d.Held == "" {
+	case d.Held == "":
 		return a.compare(ctx, d, v, p)
 	}
 	pick := d
-	pick.Node, pick.Message = d.Held, ""
-	if scored := v.Feasible[d.Held]; scored != nil { // how many others there were is not told
-		pick.Feasible, pick.Score = len(v.Feasible), scored.Total
+	if v.Unfit() {
+		a.victimsOf(&pick, v, p)
+	} else {
+		pick.Node, pick.Message, pick.Nominated = d.Held, "", ""
 	}
 	if err := a.compare(ctx, pick, v, p); err != nil || len(a.result.Differences) > 0 {
 		return err
@@ -294,15 +342,28 @@ func (a *attempt) hold(ctx context.Context, d Decision, v *oracle.Verdict, p *or
 	}
 	a.trials = append(a.trials, t)
 	permitted, err := a.upstream.Permits(ctx, v, d.Held)
-	if err != nil {
-		return err
-	}
 	a.quorum = a.quorum || permitted
 	a.result.Held++
-	if !a.errs && !strings.HasPrefix(d.Message, held) && !permitted {
-		a.differs(d, "message of a member that fits", d.Message, held)
+	return err
+}
+
+// victimsOf completes what is told of a member that is tried where pods have to leave for it. Where its pod group fits then, those that
+// leave for a mate before it are told of there; else nobody leaves, and it is told what members are that fit.
+func (a *attempt) victimsOf(pick *Decision, v *oracle.Verdict, p *oracle.Preemption) {
+	a.needsRoom = true
+	c := p.Candidates[pick.Held]
+	if pick.Nominated != "" && c != nil {
+		rest := slices.DeleteFunc(slices.Clone(c.Victims), func(name string) bool { return slices.Contains(a.victims, name) })
+		a.victims = append(a.victims, rest...)
+		if slices.Equal(rest, pick.Victims) {
+			pick.Victims = c.Victims
+		}
+		return
 	}
-	return nil
+	pick.Nominated, pick.Message = pick.Held, v.Text(p)
+	if c != nil {
+		pick.Victims = c.Victims
+	}
 }
 
 // undo takes the members from their nodes, the last first.
@@ -325,16 +386,30 @@ func (a *attempt) erred(at int) {
 	}
 }
 
-// verdict compares whether the pod group goes on: so it does where upstream's Permit lets any member.
+// verdict compares whether the pod group goes on: so it does where upstream's Permit lets any member, and no pod has to leave first. Then it
+// compares what members are told that fit.
 func (a *attempt) verdict() error {
-	if !a.succeeded() {
-		if a.quorum {
-			a.differs(a.decisions[0], "verdict", "nobody is placed", "a quorum fits")
+	if a.succeeded() {
+		if a.result.Started++; !a.quorum || a.needsRoom {
+			a.differs(a.decisions[0], "verdict", "members are placed", "nobody is")
 		}
 		return nil
 	}
-	if a.result.Started++; !a.quorum {
-		a.differs(a.decisions[0], "verdict", "members are placed", "nobody is, for no quorum fits")
+	want, nominated := held, a.quorum && a.needsRoom
+	if nominated {
+		want = preempting
+		a.result.Waiting++
+	} else if a.quorum {
+		a.differs(a.decisions[0], "verdict", "nobody is placed", "a quorum fits")
+	}
+	for i, d := range a.decisions {
+		unfit := a.helped[i].Message != "" || len(a.helped[i].Candidates) > 0
+		if d.Held == "" || nominated && unfit { // it is told why it does not fit, which was compared
+			continue
+		}
+		if !strings.HasPrefix(d.Message, want) || nominated && d.Nominated != d.Held {
+			a.differs(d, "message of a member that is held back", d.Message+" -> "+d.Nominated, want)
+		}
 	}
 	return nil
 }

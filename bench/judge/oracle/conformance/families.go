@@ -133,7 +133,8 @@ func (f Family) make(g *generator) family {
 	case Pools:
 		return newPoolFamily(g)
 	case Groups:
-		return &groupFamily{g: g, tight: g.chance(50)}
+		preempts := !g.hasDevices() && g.chance(35)
+		return &groupFamily{g: g, tight: preempts || g.chance(50), preempts: preempts}
 	}
 	return calm{} // Profiles and Partial are the configuration's
 }

@@ -41,8 +41,8 @@ type groupFamily struct {
 	g    *generator
 	open []*schedulingv1alpha2.PodGroup // that may get more members
 	made int
-	// tight says that nodes take few pods, so that gangs are short of room.
-	tight bool
+	// tight says that nodes take few pods, so that gangs are short of room, and preempts that pods of lower priority make some.
+	tight, preempts bool
 	// late are those that come later.
 	late []*schedulingv1alpha2.PodGroup
 }
@@ -58,7 +58,9 @@ func (f *groupFamily) node(n *v1.Node) {
 }
 
 func (f *groupFamily) pod(p *v1.Pod) Round {
-	p.Spec.PreemptionPolicy = ptr.To(v1.PreemptNever)
+	if !f.preempts {
+		p.Spec.PreemptionPolicy = ptr.To(v1.PreemptNever)
+	}
 	if p.Spec.NodeName == "unknown" || !f.g.chance(map[bool]int{true: 75, false: 15}[p.Spec.NodeName == ""]) {
 		return nil
 	}
@@ -121,7 +123,7 @@ func (f *groupFamily) change() Round {
 	return Round{set(mate)}
 }
 
-// besideGroups are the families that scenarios of pod groups have beside: those of whom no pod preempts, or is nominated.
+// besideGroups are the families that scenarios of pod groups have beside.
 func besideGroups() []Family {
 	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Features, Devices}
 }

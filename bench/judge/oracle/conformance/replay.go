@@ -47,9 +47,9 @@ type Result struct {
 	Claims int
 	// Exhausted is how many decisions end at the bound of a search for devices: upstream has none in steps, and nothing is compared.
 	Exhausted int
-	// Gangs is how many attempts at pod groups were held, Started those after which members were placed, and Held how many members
-	// would have got a node and did not. Ties is how many domains upstream could take with ties broken otherwise than we guessed.
-	Gangs, Started, Held, Ties int
+	// Gangs is how many attempts at pod groups were held, Started those after which members were placed, Waiting those after which pods have
+	// to leave, and Held how many members would have got a node and did not. Ties is how many domains upstream could take with ties broken otherwise than we guessed.
+	Gangs, Started, Waiting, Held, Ties int
 	// Pinned is how many classes were decided with pinned sums.
 	Pinned      int
 	Differences []*Difference
@@ -77,6 +77,7 @@ func (r *Result) count(other *Result) {
 	r.Pinned += other.Pinned
 	r.Gangs += other.Gangs
 	r.Started += other.Started
+	r.Waiting += other.Waiting
 	r.Held += other.Held
 	r.Ties += other.Ties
 }
@@ -84,8 +85,8 @@ func (r *Result) count(other *Result) {
 func (r *Result) String() string {
 	gangs := ""
 	if r.Gangs > 0 {
-		gangs = fmt.Sprintf("%d attempts at pod groups (%d placed members; %d members were held back; %d domains by other ties), ", r.Gangs,
-			r.Started, r.Held, r.Ties)
+		gangs = fmt.Sprintf("%d attempts at pod groups (%d placed members; %d have pods leave; %d members were held back; %d domains by other "+
+			"ties), ", r.Gangs, r.Started, r.Waiting, r.Held, r.Ties)
 	}
 	return fmt.Sprintf("%d decisions (%d refusals, %d errors), %d verdicts on nodes, %d preemptions (of %d candidates), %s%d differences",
 		r.Decisions, r.Refusals, r.Errors, r.NodeVerdicts, r.Preemptions, r.Candidates, gangs, len(r.Differences))

@@ -3,6 +3,8 @@ package conformance
 import (
 	"context"
 	"slices"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // Shrink makes a scenario as small as it gets while its first difference stays of the
@@ -49,8 +51,14 @@ func (k *shrinker) size() int {
 	return n
 }
 
-// accept takes a scenario that shows the difference still.
+// accept takes a scenario that shows the difference still. Objects stay such as an API server lets in.
 func (k *shrinker) accept(s *Scenario) bool {
+	if slices.ContainsFunc(slices.Concat(s.Rounds...), func(e Event) bool {
+		pod, ok := e.Object.(*v1.Pod)
+		return ok && pod.Spec.SchedulingGroup != nil && pod.Spec.SchedulingGroup.PodGroupName == nil
+	}) {
+		return false
+	}
 	d := k.show(s)
 	if d != nil {
 		k.best, k.difference = s, d
