@@ -147,7 +147,7 @@ func (o *gangOutcome) shareVictims() {
 // group fits then.
 //
 // Differs from upstream: resource claims lose their devices once it is known what becomes of all members, and not where one of them has
-// ended in an error. Upstream's lose them at once.
+// ended in an error. Upstream's lose them at once, and where a try ends, its members lose reservations that they had before.
 func (s *Scheduler) helpMembers(o *gangOutcome) {
 	nominated := map[*queue.Pod]bool{} // with it, and so not by whoever is nominated to the same node
 	for i := range o.members {

@@ -10,8 +10,9 @@ import (
 
 // Gates are upstream's feature gates of pod groups, each switched on with those before it that it needs.
 type Gates struct {
-	// Topology is TopologyAwareWorkloadScheduling, Preemption WorkloadAwarePreemption.
-	Topology, Preemption bool
+	// Topology is TopologyAwareWorkloadScheduling, Preemption WorkloadAwarePreemption. Sync switches SchedulerAsyncPreemption off, so that
+	// victims are deleted before an attempt ends.
+	Topology, Preemption, Sync bool
 }
 
 // PodGroups switches GenericWorkload and GangScheduling on, and the gates that g names. It holds for all oracles of the
@@ -20,6 +21,7 @@ func PodGroups(g Gates) (restore func(), err error) {
 	gates := map[featuregate.Feature]bool{
 		features.GenericWorkload: true, features.GangScheduling: true,
 		features.TopologyAwareWorkloadScheduling: g.Topology, features.WorkloadAwarePreemption: g.Preemption,
+		features.SchedulerAsyncPreemption: !g.Sync,
 	}
 	before, now := map[string]bool{}, map[string]bool{}
 	for gate, on := range gates {

@@ -66,6 +66,12 @@ func (c recordingResourceClaims) written(claim *resourcev1.ResourceClaim) *resou
 	return claim
 }
 
+// Patch would take a reservation back that a pod has had since before its pod group was tried, and that try is undone. Ours keeps it.
+func (c recordingResourceClaims) Patch(_ context.Context, name string, _ types.PatchType, _ []byte, _ metav1.PatchOptions,
+	_ ...string) (*resourcev1.ResourceClaim, error) {
+	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}, nil
+}
+
 // Delete notes that a claim is gone.
 func (c recordingResourceClaims) Delete(_ context.Context, name string, _ metav1.DeleteOptions) error {
 	c.r.deleted = append(c.r.deleted, &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}})

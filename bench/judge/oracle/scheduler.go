@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -28,6 +29,14 @@ type Scheduler struct {
 	objects *objects
 	sink    sink
 	failed  []Failure
+}
+
+// Evicted are the pods that preemption has deleted so far, by name.
+func (s *Scheduler) Evicted() []string { return s.sink.evicted }
+
+// Condition is what the last write says of a PodGroup's condition: its reason and message.
+func (s *Scheduler) Condition() (reason, message string) {
+	return s.sink.condition.Reason, s.sink.condition.Message
 }
 
 // Failure is an attempt at a pod that ended without a node.
@@ -114,16 +123,19 @@ func (s *Scheduler) Next(ctx context.Context, members int) (bound map[types.UID]
 	return bound, s.failed, nil
 }
 
-// sink is an API server that takes bindings and statuses, and keeps the bindings only. What it is not asked for, it does not have.
+// sink is an API server that takes bindings, deletions and statuses, and keeps the bindings, who was deleted, and the last condition of a
+// PodGroup. What it is not asked for, it does not have.
 type sink struct {
 	clientset.Interface
-	binds chan *v1.Binding
+	binds     chan *v1.Binding
+	evicted   []string
+	condition metav1.Condition
 }
 
 func (s *sink) CoreV1() corev1client.CoreV1Interface { return sinkCore{s: s} }
 
 func (s *sink) SchedulingV1alpha2() schedulingclient.SchedulingV1alpha2Interface {
-	return sinkScheduling{}
+	return sinkScheduling{s: s}
 }
 
 type sinkCore struct {
@@ -144,6 +156,12 @@ func (p sinkPods) Bind(_ context.Context, b *v1.Binding, _ metav1.CreateOptions)
 	return nil
 }
 
+// Delete takes a victim.
+func (p sinkPods) Delete(_ context.Context, name string, _ metav1.DeleteOptions) error {
+	p.s.evicted = append(p.s.evicted, name)
+	return nil
+}
+
 // Patch takes a status.
 func (p sinkPods) Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (*v1.Pod, error) {
 	return &v1.Pod{}, nil
@@ -151,17 +169,28 @@ func (p sinkPods) Patch(context.Context, string, types.PatchType, []byte, metav1
 
 type sinkScheduling struct {
 	schedulingclient.SchedulingV1alpha2Interface
+	s *sink
 }
 
-func (sinkScheduling) PodGroups(string) schedulingclient.PodGroupInterface { return sinkPodGroups{} }
+func (c sinkScheduling) PodGroups(string) schedulingclient.PodGroupInterface {
+	return sinkPodGroups{s: c.s}
+}
 
 type sinkPodGroups struct {
 	schedulingclient.PodGroupInterface
+	s *sink
 }
 
 // Patch takes a status.
-func (sinkPodGroups) Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (
+func (g sinkPodGroups) Patch(_ context.Context, _ string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (
 	*schedulingv1alpha2.PodGroup, error,
 ) {
-	return &schedulingv1alpha2.PodGroup{}, nil
+	now := &schedulingv1alpha2.PodGroup{}
+	if err := json.Unmarshal(patch, now); err != nil {
+		return nil, err
+	}
+	for _, c := range now.Status.Conditions {
+		g.s.condition = c
+	}
+	return now, nil
 }

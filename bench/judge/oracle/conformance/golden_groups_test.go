@@ -12,20 +12,32 @@ import (
 
 	"github.com/shardsched/shardsched/bench/judge/oracle"
 	"github.com/shardsched/shardsched/internal/testkit/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // golden is a cluster with a pod group, whose first attempt kube-scheduler's own loop and ours make.
 type golden struct {
 	name     string
 	topology bool
+	whole    bool     // workload-aware preemption is on
 	nodes    []string // "name slots" or "name slots rack"
-	there    []string // nodes of pods that take a slot
+	there    []string // nodes of pods that take a slot, of priority 0
 	group    *schedulingv1alpha2.PodGroup
 	members  int
 	change   func(i int, p *build.PodBuilder)
-	// bound is how many are placed, and racks where.
+	// bound is how many are placed, and racks where. leave is how many have to leave.
 	bound int
 	racks string
+	leave int
+	// condition is what the PodGroup is told; empty: that is not compared.
+	condition string
+}
+
+// outcome is what becomes of a first attempt: nodes of those placed, messages of the others, who leaves, and what the PodGroup is told.
+type outcome struct {
+	nodes, messages []string
+	leave           int
+	condition       string
 }
 
 func (g *golden) round() (out Round) {
@@ -51,11 +63,11 @@ func (g *golden) round() (out Round) {
 	return out
 }
 
-// upstream is what kube-scheduler's loop makes of the first attempt: nodes of those placed, messages of the others.
-func (g *golden) upstream(t *testing.T) (nodes, messages []string) {
+// upstream is what kube-scheduler's loop makes of the first attempt.
+func (g *golden) upstream(t *testing.T) (out outcome) {
 	t.Helper()
 	ctx := klog.NewContext(t.Context(), klog.Logger{})
-	restore, err := oracle.PodGroups(oracle.Gates{Topology: g.topology})
+	restore, err := oracle.PodGroups(oracle.Gates{Topology: g.topology, Preemption: g.whole, Sync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,27 +94,42 @@ func (g *golden) upstream(t *testing.T) (nodes, messages []string) {
 		t.Fatal(err)
 	}
 	for _, node := range bound {
-		nodes = append(nodes, node)
+		out.nodes = append(out.nodes, node)
 	}
 	for _, f := range failed {
-		messages = append(messages, f.Message)
+		out.messages = append(out.messages, f.Message)
 	}
-	return nodes, messages
+	out.leave = len(s.Evicted())
+	_, out.condition = s.Condition()
+	return out
 }
 
 // ours is the same of our scheduler.
-func (g *golden) ours(t *testing.T) (nodes, messages []string) {
+func (g *golden) ours(t *testing.T) (out outcome) {
 	t.Helper()
-	s := &Scenario{PodGroups: &PodGroups{Topology: g.topology}, Rounds: []Round{g.round()}}
-	first := attemptOf(decideAll(t, s, Split{Shards: 2, Batch: 16})[0])
-	for _, d := range first {
+	s := &Scenario{PodGroups: &PodGroups{Topology: g.topology, Preemption: g.whole}, Rounds: []Round{g.round(), nil}}
+	decisions := decideAll(t, s, Split{Shards: 2, Batch: 16}, func(own *ours, round int) {
+		if round == 0 {
+			return
+		}
+		sum, err := own.scheduler.Summary(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := own.scheduler.PodGroups(t.Context(), &pb.ListPodGroupsRequest{})
+		if err != nil || len(all.PodGroups) != 1 {
+			t.Fatalf("got pod groups %v, error %v", all, err)
+		}
+		out.leave, out.condition = int(sum.PodsPreempted), all.PodGroups[0].Verdict
+	})
+	for _, d := range attemptOf(decisions[0]) {
 		if d.Node != "" {
-			nodes = append(nodes, d.Node)
+			out.nodes = append(out.nodes, d.Node)
 		} else {
-			messages = append(messages, d.Message)
+			out.messages = append(out.messages, d.Message)
 		}
 	}
-	return nodes, messages
+	return out
 }
 
 // racksOf are the racks of nodes, sorted.
@@ -128,6 +155,7 @@ func TestFirstAttemptsAreKubeSchedulers(t *testing.T) {
 			p.CPU("3")
 		}
 	}
+	high := func(_ int, p *build.PodBuilder) { p.Priority(1000) }
 	unlike := func(i int, p *build.PodBuilder) { p.Priority(int32(i)).Label("i", fmt.Sprint(i)) }
 	gang := func(least int32) *schedulingv1alpha2.PodGroup { return build.Gang("g", least).Obj() }
 	inRack := func(least int32) *schedulingv1alpha2.PodGroup { return build.Gang("g", least).Within(rack).Obj() }
@@ -147,26 +175,71 @@ func TestFirstAttemptsAreKubeSchedulers(t *testing.T) {
 			bound: 3, racks: "r1"},
 		{name: "the rack for all", topology: true, nodes: []string{"a 4 r1", "b 4 r2"}, there: []string{"a"}, group: inRack(3), members: 4,
 			bound: 4, racks: "r2"},
+		{name: "a member beyond the quorum that preempts", nodes: []string{"a 2", "b 1"}, there: []string{"b"}, group: gang(2), members: 3,
+			change: high, leave: 1},
+		{name: "no member of the PodGroup's priority", whole: true, nodes: []string{"a 1", "b 1"}, there: []string{"a", "b"}, group: gang(2),
+			members: 2, change: high, condition: "pod group is unschedulable, No preemption victims found for incoming preemptor"},
+		{name: "as many leave as the quorum needs", whole: true, nodes: []string{"a 1", "b 1", "c 1", "d 1"}, there: []string{"a", "b", "c", "d"},
+			group: build.Gang("g", 2).Priority(1000).Obj(), members: 4, change: high, leave: 2},
 		{name: "basic in a rack", topology: true, nodes: []string{"a 1 r1", "b 2 r2"}, group: build.PodGroup("g").Within(rack).Obj(),
 			members: 3, bound: 2, racks: "r2"},
 	} {
 		t.Run(g.name, func(t *testing.T) {
-			nodes, messages := g.upstream(t)
-			if len(nodes) != g.bound || g.racks != "" && g.racksOf(nodes) != g.racks {
-				t.Fatalf("upstream places %v, want %d in %q", nodes, g.bound, g.racks)
+			upstream, own := g.upstream(t), g.ours(t)
+			for who, o := range map[string]outcome{"upstream": upstream, "ours": own} {
+				if len(o.nodes) != g.bound || g.racks != "" && g.racksOf(o.nodes) != g.racks || o.leave != g.leave ||
+					!strings.HasPrefix(o.condition, g.condition) {
+					t.Fatalf("%s: got %+v, want %d placed in %q, %d to leave, and condition %q", who, o, g.bound, g.racks, g.leave, g.condition)
+				}
 			}
-			own, said := g.ours(t)
-			if len(own) != g.bound || g.racks != "" && g.racksOf(own) != g.racks {
-				t.Fatalf("got %v placed, want %d in %q; said %q", own, g.bound, g.racks, said)
-			}
-			slices.Sort(messages)
-			slices.Sort(said)
-			for i, want := range messages {
-				if i >= len(said) || !strings.HasPrefix(said[i], want) {
-					t.Errorf("got messages\n%s\nwant such that begin so\n%s", strings.Join(said, "\n"), strings.Join(messages, "\n"))
+			slices.Sort(upstream.messages)
+			slices.Sort(own.messages)
+			for i, want := range upstream.messages {
+				if i >= len(own.messages) || !strings.HasPrefix(own.messages[i], want) {
+					t.Errorf("got messages\n%s\nwant such that begin so\n%s", strings.Join(own.messages, "\n"), strings.Join(upstream.messages, "\n"))
 					return
 				}
 			}
 		})
+	}
+}
+
+// Golden case 6: a gang that lacks a member is not tried; the one that completes it has all tried at once.
+func TestAGangWaitsForItsLastMember(t *testing.T) {
+	g := golden{nodes: []string{"a 2"}, group: build.Gang("g", 2).Obj(), members: 2}
+	all := g.round()
+	first, last := all[:len(all)-1], all[len(all)-1:]
+
+	ctx := klog.NewContext(t.Context(), klog.Logger{})
+	restore, err := oracle.PodGroups(oracle.Gates{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer restore()
+	c, err := oracle.DefaultConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := oracle.NewScheduler(ctx, c, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, round := range []Round{first, last} {
+		for _, e := range round {
+			if err := s.Set(e.Object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		active := s.SchedulingQueue.PodsInActiveQ()
+		if got, want := len(active), 2*i; got != want {
+			t.Errorf("upstream, round %d: %d pods may be tried, want %d", i, got, want)
+		}
+	}
+	if bound, failed, err := s.Next(ctx, 2); err != nil || len(bound) != 2 || len(failed) != 0 {
+		t.Errorf("upstream binds %v, fails %v, error %v, want both bound at once", bound, failed, err)
+	}
+	rounds := decideAll(t, &Scenario{PodGroups: &PodGroups{}, Rounds: []Round{first, last}}, Split{Shards: 2, Batch: 16})
+	if len(rounds[0]) != 0 || len(placed(rounds[1:])) != 2 {
+		t.Errorf("got %v, want nobody tried, and then both placed", rounds)
 	}
 }

@@ -16,7 +16,8 @@ import (
 
 // PodGroups are the feature gates of pod groups in a scenario.
 type PodGroups struct {
-	Topology bool `json:"topology,omitempty"`
+	Topology   bool `json:"topology,omitempty"`
+	Preemption bool `json:"preemption,omitempty"`
 }
 
 // ours are the gates as our scheduler has them.
@@ -24,7 +25,7 @@ func (p *PodGroups) ours() groups.Gates {
 	if p == nil {
 		return groups.Gates{}
 	}
-	return groups.Gates{Workload: true, Gang: true, Topology: p.Topology}
+	return groups.Gates{Workload: true, Gang: true, Topology: p.Topology, Preemption: p.Preemption}
 }
 
 // open switches upstream's gates on for as long as a scenario runs.
@@ -32,7 +33,7 @@ func (p *PodGroups) open() (restore func(), err error) {
 	if p == nil {
 		return func() {}, nil
 	}
-	return oracle.PodGroups(oracle.Gates{Topology: p.Topology})
+	return oracle.PodGroups(oracle.Gates{Topology: p.Topology, Preemption: p.Preemption})
 }
 
 // groupFamily makes pods members of pod groups: gangs whose members are alike or of several classes, all of whom have to fit or
