@@ -89,17 +89,29 @@ func (x *trial) decideTrying(t *rapid.T, r *rand.Rand, pods []*queue.Pod) (held 
 	return held
 }
 
-// tryAndUndo tries pods as one pod group, and undoes it.
+// tryAndUndo tries pods as one pod group, and undoes it; then once more, with all counters in use that the try has brought into use.
 func (x *trial) tryAndUndo(t *rapid.T, attempts []attempt) (held int) {
-	before, version := x.rowsAsTold(), x.batch.size.invalid
-	o := x.tryGang(quiet(), anyGang(len(attempts)), attempts, unasked)
-	held = len(o.held)
-	if o.broken != nil || o.invalid != version {
-		t.Fatalf("a try ends in %v, and has rows made anew: %v", o.broken, o.invalid)
-	}
-	o.undo(quiet())
-	if d := cmp.Diff(before, x.rowsAsTold()); d != "" {
-		t.Fatalf("rows after a try of %d pods that was undone (-before +after):\n%s", len(attempts), d)
+	ctx := quiet()
+	for range 2 {
+		before, counted, version := x.rowsAsTold(), x.counted(), x.batch.size.invalid
+		o := x.tryGang(ctx, anyGang(len(attempts)), attempts, unasked)
+		held += len(o.held)
+		if o.broken != nil || o.invalid != version {
+			t.Fatalf("a try ends in %v, and has rows made anew: %v", o.broken, o.invalid)
+		}
+		o.undo(ctx)
+		if d := cmp.Diff(before, x.rowsAsTold()); d != "" {
+			t.Fatalf("rows after a try of %d pods that was undone (-before +after):\n%s", len(attempts), d)
+		}
+		now := x.counted()
+		for counter := range now {
+			if _, was := counted[counter]; !was {
+				delete(now, counter)
+			}
+		}
+		if d := cmp.Diff(counted, now); d != "" {
+			t.Fatalf("counters after a try of %d pods that was undone (-before +after):\n%s", len(attempts), d)
+		}
 	}
 	return held
 }
