@@ -560,3 +560,27 @@ func TestMembersBeyondThosePlacedAreTriedAgain(t *testing.T) {
 		t.Errorf("popped %q after an attempt that placed nobody, want nobody", names)
 	}
 }
+
+// A clock that stands still: a gang whose last attempt has ended in an error waits, and may be popped early once one has not.
+func TestAGangBacksOffAsItsLastAttemptHasEnded(t *testing.T) {
+	x := newGangs(t)
+	x.frozen = true
+	x.gang("g", 1)
+	pods, _ := x.pop(10)
+	x.Queue.Error(pods[0], errors.New("boom"))
+	x.GroupFailed(pods[0].Group, 0, 0)
+	if pods[0].place != ErrorBackoff {
+		t.Fatalf("after an error it is in %s", pods[0].place)
+	}
+	x.now = x.now.Add(time.Minute)
+	pods, _ = x.pop(10)
+	x.Turn(pods[0])
+	x.freed("n", 5) // may help it
+	x.fail(pods, 1, 0)
+	if pods[0].place != Backoff {
+		t.Errorf("after a refusal it is in %v, want that it may be popped early", pods[0].place)
+	}
+	if _, names := x.pop(10); names != "g-0" {
+		t.Errorf("popped %q, want it", names)
+	}
+}

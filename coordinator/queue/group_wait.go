@@ -101,6 +101,7 @@ func (q *Queue) GroupFailed(g *Group, wants, fit int) {
 			until = p.BackoffUntil
 		}
 	}
+	q.backOff(g)
 	if first == nil {
 		q.limit(g)
 		return
@@ -134,6 +135,16 @@ func (q *Queue) GroupFailed(g *Group, wants, fit int) {
 		q.call(first.bucket)
 	}
 	q.limit(g)
+}
+
+// backOff has the pods of a pod group that back off do so as its last attempt has ended: some went there before that was known.
+func (q *Queue) backOff(g *Group) {
+	for _, p := range g.pods {
+		if to := q.retried(p); (p.place == Backoff || p.place == ErrorBackoff) && to != p.place && to != Active {
+			q.take(p)
+			q.put(p, to)
+		}
+	}
 }
 
 // placed takes in that a pod of a pod group has found a node: if it was called, there is one copy less for others.
