@@ -93,6 +93,7 @@ type Attempt struct {
 	owns   bool              // the batch's fan-out, from the beginning
 	times  [stages]stretch
 	again  []*fanout.Record
+	gang   *Gang // nil: it is of no pod group
 
 	decision *pb.Decision
 	result   Result

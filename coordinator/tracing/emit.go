@@ -38,8 +38,9 @@ func (t *Tracer) emit(a *Attempt) {
 	if start.IsZero() || start.After(a.batch.start) {
 		start = a.batch.start
 	}
-	ctx, root := t.tracer.Start(withIDs(context.Background(), a.span), "schedule", trace.WithNewRoot(),
-		trace.WithTimestamp(start), trace.WithAttributes(a.attributes()...))
+	above, options := t.above(a)
+	ctx, root := t.tracer.Start(withIDs(above, a.span), "schedule",
+		append(options, trace.WithTimestamp(start), trace.WithAttributes(a.attributes()...))...)
 	if a.err != nil {
 		root.SetStatus(codes.Error, a.err.Error())
 	}

@@ -343,3 +343,66 @@ func BenchmarkAttempt(b *testing.B) {
 	b.Run("off", run(nil))
 	b.Run("never-sampled", run(New(Config{Provider: sdktrace.NewTracerProvider(), Random: rand.Uint64})))
 }
+
+// The attempts of a pod group's members are below its span, in one trace, which is kept as a whole.
+func TestMembersOfAPodGroupAreInOneTrace(t *testing.T) {
+	r := newRig(t, Config{})
+	b := r.tracer.Begin(3)
+	members := []*Attempt{b.whole("a"), b.whole("b"), b.whole("c")}
+	other := b.whole("other")
+	g := BeginGang("shop/train", len(members), func(i int) *Attempt { return members[i] })
+	g.Decided(GangVerdict{Fit: 2, Need: 3, Domain: "rack=r1", Result: "unschedulable"}, r.tracer.now())
+	id := members[0].TraceID()
+	for _, a := range members {
+		if a.TraceID() != id || a.TraceID() == other.TraceID() {
+			t.Errorf("member %s is in trace %s, want %s", a.pod.Name, a.TraceID(), id)
+		}
+		a.Finish(Unschedulable, nil)
+	}
+	other.Finish(Unschedulable, nil)
+	spans := r.spans()
+	var all []string
+	for _, line := range strings.Split(tree(spans), "\n") {
+		if strings.Contains(line, "schedule") {
+			all = append(all, line)
+		}
+	}
+	if want := []string{"schedule pod group", "  schedule", "  schedule", "  schedule", "schedule"}; !slices.Equal(all, want) {
+		t.Errorf("got spans %q, want %q", all, want)
+	}
+	i := slices.IndexFunc(spans, func(s tracetest.SpanStub) bool { return s.Name == "schedule pod group" })
+	for key, want := range map[string]any{
+		"shardsched.pod_group": "shop/train", "shardsched.members": int64(3), "shardsched.fits": int64(2), "shardsched.needed": int64(3),
+		"shardsched.domain": "rack=r1", "shardsched.result": "unschedulable", "shardsched.kept": "failed",
+	} {
+		if got := attributeOf(spans[i], key); got != want {
+			t.Errorf("%s: got %v, want %v", key, got, want)
+		}
+	}
+	if start := members[0].queued; !spans[i].StartTime.Equal(start) {
+		t.Errorf("it begins at %v, want when the first has waited since, %v", spans[i].StartTime, start)
+	}
+}
+
+// A trace of which workers were told stays that: it is the one of the pod group. Without a verdict there is no span of it.
+func TestAPodGroupKeepsTheTraceOfItsFanOut(t *testing.T) {
+	r := newRig(t, Config{Ratio: 1})
+	b := r.tracer.Begin(2)
+	members := []*Attempt{b.whole("a"), b.whole("b")}
+	members[1].Asks(5)
+	id := members[1].TraceID()
+	BeginGang("shop/train", 2, func(i int) *Attempt { return members[i] })
+	if got := members[0].TraceID(); got != id {
+		t.Errorf("got trace %s, want that of the fan-out, %s", got, id)
+	}
+	for _, a := range members {
+		a.Finish(GivenBack, nil)
+	}
+	if got := tree(r.spans()); strings.Contains(got, "pod group") {
+		t.Errorf("got spans\n%s", got)
+	}
+	var none []*Attempt
+	if BeginGang("none", 0, func(i int) *Attempt { return none[i] }) != nil || BeginGang("off", 1, func(int) *Attempt { return nil }) != nil {
+		t.Error("there is a span of what is not traced")
+	}
+}

@@ -151,10 +151,13 @@ func (t *keptTrace) asked(req *pb.ListTracesRequest) bool {
 	if t.root == nil || req.GetSlow() != nil && t.root.GetTook().AsDuration() < req.GetSlow().AsDuration() {
 		return false
 	}
-	has := func(key, value string) bool {
-		return value == "" || slices.Contains(t.root.GetAttributes(), key+"="+value)
+	has := func(s *pb.Span, key, value string) bool {
+		return value == "" || slices.Contains(s.GetAttributes(), key+"="+value)
 	}
-	return has("k8s.namespace.name", req.GetNamespace()) && has("k8s.pod.name", req.GetName())
+	is := func(s *pb.Span) bool {
+		return has(s, "k8s.namespace.name", req.GetNamespace()) && has(s, "k8s.pod.name", req.GetName())
+	}
+	return is(t.root) || slices.ContainsFunc(t.spans, is) // a member of a pod group stands below that
 }
 
 // spanOf is a span as a message.
