@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
@@ -41,4 +42,20 @@ func (s *Scheduler) letGo(g *queue.Group) {
 			s.move(queue.AssignedPodDeleted(withNode(p.Obj, node)))
 		}
 	}
+}
+
+// reserved is the room that is held for a pod group; nil: none is.
+func (s *Scheduler) reserved() *observe.HeldRoom {
+	g := s.queue.GroupOf(s.holder)
+	if g == nil {
+		return nil
+	}
+	x := &observe.HeldRoom{PodGroup: g.Name(), Nodes: map[string]int{}}
+	for _, p := range g.Pods() {
+		if p.NominatedNode != "" {
+			x.Nodes[p.NominatedNode]++
+			x.Priority = max(x.Priority, p.Priority)
+		}
+	}
+	return x
 }

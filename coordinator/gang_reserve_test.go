@@ -1,14 +1,17 @@
 package coordinator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/internal/testkit/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // crowded is a gang of 4 on two nodes of 2 CPUs, one of which another pod has.
@@ -103,5 +106,35 @@ func TestRoomIsHeldForTheFirstGangAlone(t *testing.T) {
 	add("higher", 1)
 	if holds("a") || !holds("higher0") || x.holder.Name != "higher" {
 		t.Errorf("room is held for %v, want the gang of higher priority", x.holder)
+	}
+}
+
+// Explanations tell who holds what for whom: of the pod group, of one that waits behind it, and of a pod.
+func TestWhoHoldsRoomForWhomIsTold(t *testing.T) {
+	x := crowded(t, SchedulerConfig{GangReservation: true})
+	x.groups.Set(build.Gang("other", 1).Obj())
+	x.arrives(t, build.Pod("mate").UID("mate").CPU("1").Member("other").Obj())
+	x.arrives(t, build.Pod("small").UID("small").CPU("1").Obj())
+	x.arrives(t, build.Pod("high").UID("high").CPU("9").Priority(7).Obj())
+	const held = " is held until it starts, from pods of priority 0 and below, on n-0 (2), n-1 (1)"
+	for name, want := range map[string]string{"g": "room for 3 pods of this pod group" + held, "other": "room for 3 pods of pod group default/g" + held} {
+		e, err := observe.NewPodGroup(&pb.ExplainPodGroupRequest{Namespace: "default", Name: name},
+			observe.PodGroupReader{Groups: x.groups, Queue: x.queue, Placed: x.state, Held: x.reserved})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !e.Read().Step() {
+		}
+		e.Read().End()
+		if out, err := e.Answer(); err != nil || !slices.Contains(out.GetNotes(), want) {
+			t.Errorf("pod group %s: got notes %q, %v; want %q", name, out.GetNotes(), err, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"a": "room for 3 pods of this pod group" + held, "small": "room for 3 pods of pod group default/g" + held, "high": "",
+	} {
+		if note := x.explained(t, name, 0).GetNote(); note != want {
+			t.Errorf("pod %s: got note %q, want %q", name, note, want)
+		}
 	}
 }

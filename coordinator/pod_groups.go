@@ -21,7 +21,7 @@ func (s *Scheduler) PodGroups(ctx context.Context, req *pb.ListPodGroupsRequest)
 
 // PodGroup tells why a pod group waits, and what became of each of its members.
 func (s *Scheduler) PodGroup(ctx context.Context, req *pb.ExplainPodGroupRequest) (*pb.ExplainPodGroupResponse, error) {
-	x, err := observe.NewPodGroup(req, observe.PodGroupReader{Groups: s.groups, Queue: s.queue, Placed: s.state})
+	x, err := observe.NewPodGroup(req, observe.PodGroupReader{Groups: s.groups, Queue: s.queue, Placed: s.state, Held: s.reserved})
 	if err != nil {
 		return nil, err
 	}

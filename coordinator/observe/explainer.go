@@ -52,6 +52,7 @@ type Explainer struct {
 	Answers  *answers.Engine
 	Profiles map[string]*compile.Profile
 	Groups   *groups.Groups // nil: there are no pod groups
+	Held     func() *HeldRoom
 	History  *History
 	Budgets  Budgets
 	Bugs     *Bugs
@@ -144,6 +145,11 @@ func (x *Explainer) Step(e *Explanation) (last bool) {
 	x.tellBudgets(out, pod)
 	if g := x.Groups.Of(pod); g != nil {
 		out.PodGroup = podGroupStatus(g, g.Standing())
+	}
+	if p := x.Pending.Get(pod.UID); p != nil {
+		if held := x.Held().note(p); held != "" {
+			Note(out, held)
+		}
 	}
 	prof := x.Profiles[pod.Spec.SchedulerName]
 	if prof == nil {

@@ -30,6 +30,7 @@ type PodGroupReader struct {
 	Groups *groups.Groups // nil: there are no pod groups
 	Queue  *queue.Queue
 	Placed Placed
+	Held   func() *HeldRoom // nil: none is
 }
 
 // PodGroup is an explanation of a pod group, on its way: its members are looked at in steps, and those of the page are kept.
@@ -129,6 +130,11 @@ func (x *PodGroup) begin() (last bool) {
 	}
 	if err := x.found.Err(); err != nil {
 		x.out.Notes = append(x.out.Notes, err.Error())
+	}
+	if x.stands.State != groups.Scheduled && x.Held != nil {
+		if held := x.Held(); held != nil {
+			x.out.Notes = append(x.out.Notes, held.text(x.name))
+		}
 	}
 	order := slices.SortedFunc(maps.Keys(x.stands.Reasons), func(a, b string) int {
 		return cmp.Or(cmp.Compare(x.stands.Reasons[b], x.stands.Reasons[a]), strings.Compare(a, b))
