@@ -46,6 +46,9 @@ type attempt struct {
 	top []*pb.ScoredNode
 	// preemption is whom it pushes out, once that is settled; nil: nobody.
 	preemption *pb.Preemption
+
+	// beside is what its pod group makes of it, where both have no node.
+	beside func(message string) string
 }
 
 // volatile tells that placements of other pods, or taking them back, may change what the pod is compiled to.

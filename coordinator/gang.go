@@ -63,6 +63,7 @@ func (s *Scheduler) decideNext(ctx context.Context, attempts []attempt) (decided
 // decideGang decides the attempts of one pod group.
 func (s *Scheduler) decideGang(ctx context.Context, attempts []attempt) bool {
 	g, begun := s.groups.Of(attempts[0].Pod.Obj), s.cfg.Now()
+	span := beginGangSpan(g, attempts)
 	o := s.placeGang(ctx, g, attempts)
 	switch {
 	case o.broken != nil:
@@ -87,6 +88,7 @@ func (s *Scheduler) decideGang(ctx context.Context, attempts []attempt) bool {
 	}
 	s.commit()
 	s.parking.unpark(attempts)
+	s.endGangSpan(span, o)
 	if o.code != gangFits {
 		s.failGang(ctx, o)
 	} else if !s.commitGang(ctx, o) {

@@ -80,6 +80,7 @@ func (s *Scheduler) failGang(ctx context.Context, o *gangOutcome) {
 	for i := range o.members {
 		x := o.leaving(i)
 		failing = failing || len(x.by) == 0
+		o.tellBeside(i)
 		s.failMember(ctx, &o.members[i], x)
 	}
 	if failing { // mates are tried with it
@@ -128,6 +129,17 @@ func (s *Scheduler) failMember(ctx context.Context, m *member, x leaving) {
 	}
 	s.record(m.attempt, d, x.failed != nil)
 	s.refuse(ctx, m.attempt, d, x.by, x.nominating)
+}
+
+// tellBeside has a member told which of the three it is: it does not fit, is held back by mates, or was not tried. Where pods leave for it,
+// or the error is its own, upstream's message says it all.
+func (o *gangOutcome) tellBeside(i int) {
+	m := &o.members[i]
+	if m.beside = nil; o.code == gangPreempting || o.code == gangFailed && (i == o.failing || o.failing < 0) {
+		return
+	}
+	state, name := o.memberState(m), o.group.Name().Name
+	m.beside = func(message string) string { return state.Beside(message, name) }
 }
 
 // shareVictims leaves a pod that several members push out to the first of them.

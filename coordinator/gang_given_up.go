@@ -14,10 +14,16 @@ func (s *Scheduler) gaveUp(g *queue.Group) {
 	if last := x.Verdict(); last != nil {
 		v = *last
 	}
-	v.State, v.Base, v.Waits = groups.GivenUp, "", "a new member, or a change of its PodGroup"
-	if after := x.Spec().Asks.RetryAfter; after > 0 {
-		v.Waits = fmt.Sprintf("its next try, after %v", after)
-	}
+	giveUp(&v, x.Spec())
 	v.Follow(x.Verdict(), s.cfg.Now())
 	x.SetVerdict(&v)
+}
+
+// giveUp makes a verdict that of a pod group which is given up.
+func giveUp(v *groups.Verdict, spec *groups.Spec) {
+	v.State, v.Base = groups.GivenUp, fmt.Sprintf("pod group is given up after %v", spec.Asks.GiveUpAfter)
+	v.Waits = "a new member, or a change of its PodGroup"
+	if after := spec.Asks.RetryAfter; after > 0 {
+		v.Waits = fmt.Sprintf("its next try, after %v", after)
+	}
 }

@@ -3,12 +3,14 @@ package coordinator
 import (
 	"cmp"
 	"fmt"
+	"time"
 
-	"k8s.io/api/scheduling/v1alpha2"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/groups"
+	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
 // tellGang tells what the attempt has found of a pod group, where that is something else than before.
@@ -19,21 +21,74 @@ func (s *Scheduler) tellGang(o *gangOutcome) {
 	if o.code == gangShort && !o.holds && s.queue.GroupOf(s.holder) != nil {
 		v.Waits = fmt.Sprintf("room, some of which is held for pod group %s", s.holder)
 	}
-	changed := v.Follow(o.group.Verdict(), s.cfg.Now())
+	if o.group.GivenUp() { // for this attempt was the last
+		giveUp(v, o.group.Spec())
+	}
+	v.Follow(o.group.Verdict(), s.cfg.Now())
 	o.group.SetVerdict(v)
-	spec := o.group.Spec()
-	if !changed || spec == nil {
+	s.tellPodGroup(o.group, v)
+}
+
+// tellPodGroup tells where a pod group stands, by its PodGroup's condition and by an event, where that is something else than was told.
+func (s *Scheduler) tellPodGroup(x *groups.Group, v *groups.Verdict) {
+	spec, r := x.Spec(), s.groupReporter
+	if spec == nil || r == nil {
 		return
 	}
-	status, reason, message := metav1.ConditionFalse, v1alpha2.PodGroupReasonUnschedulable, v.Line()
-	switch v.State {
-	case groups.Scheduled:
-		status, reason, message = metav1.ConditionTrue, "Scheduled", ""
-	case groups.Failed:
-		reason = v1alpha2.PodGroupReasonSchedulerError
+	changed, event := x.Tell(v, s.cfg.Now())
+	if !changed {
+		return
 	}
-	if r, tells := s.cfg.Reporter.(GroupReporter); tells {
-		r.GroupCondition(spec.Object, status, reason, message)
+	line := v.Line()
+	if v.State == groups.Scheduled {
+		r.GroupCondition(spec.Object, metav1.ConditionTrue, v.State.Reason(), "")
+	} else {
+		r.GroupCondition(spec.Object, metav1.ConditionFalse, v.State.Reason(), line)
+	}
+	if !event {
+		return
+	}
+	scheduler := v1.DefaultSchedulerName
+	for m := range x.EachMember() {
+		scheduler = m.Pod.Spec.SchedulerName
+		break
+	}
+	switch v.State {
+	case groups.Scheduled, groups.Gated, groups.Waiting:
+		r.GroupEvent(spec.Object, scheduler, v1.EventTypeNormal, v.State.Reason(), line)
+	default:
+		r.GroupEvent(spec.Object, scheduler, v1.EventTypeWarning, "FailedScheduling", line)
+	}
+}
+
+const (
+	// newsEvery is how often pod groups are told of that were not tried: those whose members come at once start without a word about that.
+	newsEvery = 2 * time.Second
+	// newsAtOnce is of how many, so that whoever makes PodGroups that can't be tried fills nobody's API server.
+	newsAtOnce = 256
+)
+
+// tellNews tells where pod groups stand without an attempt: gated, not tried yet, given up.
+func (s *Scheduler) tellNews(now time.Time) {
+	due := &s.sweeps.news
+	switch {
+	case !s.groups.HasNews():
+		return
+	case due.IsZero():
+		*due = now.Add(newsEvery)
+		return
+	case now.Before(*due):
+		return
+	}
+	for range newsAtOnce {
+		x := s.groups.NextNews()
+		if x == nil {
+			break
+		}
+		s.tellPodGroup(x, x.Standing())
+	}
+	if *due = (time.Time{}); s.groups.HasNews() {
+		*due = now.Add(newsEvery)
 	}
 }
 
@@ -113,4 +168,24 @@ func (o *gangOutcome) victims() (n int) {
 		n += len(o.members[i].help.Victims)
 	}
 	return n
+}
+
+// beginGangSpan has the attempts of members traced as those of one pod group; nil: nothing is traced.
+func beginGangSpan(g *groups.Group, attempts []attempt) *tracing.Gang {
+	if attempts[0].Trace == nil {
+		return nil
+	}
+	return tracing.BeginGang(g.Name().String(), len(attempts), func(i int) *tracing.Attempt { return attempts[i].Trace })
+}
+
+// endGangSpan tells a trace the verdict.
+func (s *Scheduler) endGangSpan(span *tracing.Gang, o *gangOutcome) {
+	if span == nil {
+		return
+	}
+	v := tracing.GangVerdict{Fit: o.scheduled + o.fit, Domain: o.best.String(), Result: o.result()}
+	if spec := o.group.Spec(); spec != nil {
+		v.Need = spec.MinCount
+	}
+	span.Decided(v, s.cfg.Now())
 }

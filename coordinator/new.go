@@ -61,6 +61,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		groups:      groups.New(cfg.Groups),
 	}
 	s.state.UseGroups(s.groups)
+	if s.groupReporter, _ = cfg.Reporter.(GroupReporter); s.groupReporter != nil {
+		s.groups.KeepNews()
+	}
 	s.domains = domains.New(s.state)
 	s.history = observe.NewHistory(s.kept)
 	if !free {

@@ -81,7 +81,11 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 	if a.failed != nil {
 		reason = ReasonSchedulerError
 	}
-	s.cfg.Reporter.Unscheduled(a.Pod.Obj, reason, d.Message, nominating)
+	message := d.Message
+	if a.beside != nil {
+		message = a.beside(message)
+	}
+	s.cfg.Reporter.Unscheduled(a.Pod.Obj, reason, message, nominating)
 	a.Trace.Decided(d)
 	s.finish(a.Trace, d, outcome(a.failed), a.failed)
 }

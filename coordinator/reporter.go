@@ -41,6 +41,9 @@ type Reporter interface {
 type GroupReporter interface {
 	// GroupCondition says what became of a pod group: the condition PodGroupScheduled of its PodGroup. One that is true stays so.
 	GroupCondition(group *v1alpha2.PodGroup, status metav1.ConditionStatus, reason, message string)
+	// GroupEvent says what is worth an event of a PodGroup. scheduler is the name of its members'; kind is v1.EventTypeNormal or
+	// v1.EventTypeWarning.
+	GroupEvent(group *v1alpha2.PodGroup, scheduler, kind, reason, note string)
 }
 
 // Silent reports nowhere. Reporters of a few things embed it.

@@ -104,11 +104,12 @@ type Scheduler struct {
 	failing map[types.UID]struct{}
 
 	// What is told.
-	metrics    *observe.Meters
-	bugs       *observe.Bugs
-	history    *observe.History
-	since      time.Time // when it was made: its leader began to lead
-	attemptLog observe.AttemptLog
+	groupReporter GroupReporter // nil: nobody is told of pod groups
+	metrics       *observe.Meters
+	bugs          *observe.Bugs
+	history       *observe.History
+	since         time.Time // when it was made: its leader began to lead
+	attemptLog    observe.AttemptLog
 }
 
 // SetMembers names the live workers.
@@ -277,6 +278,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 		s.queue.Flush()
 	}
 	s.sweep(begun)
+	s.tellNews(begun)
 	if err := s.aside.Fill(); err != nil {
 		s.fail(err)
 	}
@@ -312,6 +314,7 @@ const sweepEvery = 5 * time.Second
 type sweeps struct {
 	at    time.Time
 	batch uint64
+	news  time.Time // when news of pod groups are told; zero: there are none
 }
 
 // sweep has what is kept grow older where it is time, and looks counters through if batches were decided since.
@@ -368,6 +371,9 @@ func (s *Scheduler) untilWake() time.Duration {
 	}
 	if d, any := s.aside.Until(); d > 0 && any {
 		most = d
+	}
+	if s.groups.HasNews() {
+		most = min(most, newsEvery)
 	}
 	if d := s.aside.SearchingRests(); d > 0 { // for reads
 		most = min(most, d)

@@ -29,6 +29,8 @@ type Group struct {
 	all     *Groups // nil: it is not counted
 	counted bool    // share is in the tally
 	share   share
+	told    Told
+	isNews  bool // it is among the news
 }
 
 // Member is a pod of a pod group.

@@ -14,6 +14,9 @@ type Groups struct {
 	gates  Gates
 	byName map[types.NamespacedName]*Group
 	tally  Tally
+	// keepsNews: somebody takes news.
+	keepsNews bool
+	news      []*Group
 }
 
 // New makes a Groups without any; nil where the gate Workload is off.
@@ -40,6 +43,9 @@ func (g *Groups) Set(obj *v1alpha2.PodGroup) {
 	x := g.made(types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name})
 	if x.spec == nil || !Same(x.spec.Object, obj) {
 		x.Resume()
+	}
+	if x.spec == nil || x.spec.UID != obj.UID {
+		x.told = remembers(obj)
 	}
 	x.spec, x.err = SpecOf(obj)
 	g.count(x)

@@ -41,6 +41,7 @@ func (g *Groups) count(x *Group) {
 	}
 	g.tally.add(now, 1)
 	x.share, x.counted = now, true
+	g.note(x)
 }
 
 // uncount takes a pod group that is dropped out of the tally.

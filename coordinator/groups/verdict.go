@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -40,6 +42,16 @@ const (
 // String is a word for people and for metrics' labels.
 func (s State) String() string {
 	return [States]string{"waiting", "gated", "unschedulable", "preempting", "failed", "given_up", "scheduled"}[s]
+}
+
+// Reason is the reason of the condition PodGroupScheduled: upstream's, where an attempt has ended.
+//
+// Differs from upstream: there is no condition before the first attempt.
+func (s State) Reason() string {
+	const unschedulable = v1alpha2.PodGroupReasonUnschedulable
+	return [States]string{
+		"Pending", v1.PodReasonSchedulingGated, unschedulable, unschedulable, v1alpha2.PodGroupReasonSchedulerError, "GivenUp", "Scheduled",
+	}[s]
 }
 
 // base is what upstream says of a PodGroup in this state, or what we say where upstream says nothing.
@@ -109,12 +121,17 @@ type Verdict struct {
 // numbers of pods that exist and of nodes by reason are told with a change, and are none: they move with every pod and node.
 func (v *Verdict) Follow(before *Verdict, now time.Time) (changed bool) {
 	v.Since = now
-	if before == nil || v.State != before.State || v.Need != before.Need || v.Scheduled != before.Scheduled || v.Fit != before.Fit ||
-		v.Domain != before.Domain || v.DomainFits != before.DomainFits || v.Waits != before.Waits || v.Base != before.Base {
+	if v.saysMore(before) {
 		return true
 	}
 	v.Since = before.Since
 	return false
+}
+
+// saysMore tells whether v says something that before, which may be nil, does not.
+func (v *Verdict) saysMore(before *Verdict) bool {
+	return before == nil || v.State != before.State || v.Need != before.Need || v.Scheduled != before.Scheduled || v.Fit != before.Fit ||
+		v.Domain != before.Domain || v.DomainFits != before.DomainFits || v.Waits != before.Waits || v.Base != before.Base
 }
 
 // Line is the verdict in one line of at most 1,000 bytes. It begins with upstream's sentence:
@@ -181,7 +198,7 @@ func (v *Verdict) of(n int, verb string) string {
 // waits tells what has to happen; "": nothing is known, or nothing has to.
 func (v *Verdict) waits() string {
 	switch {
-	case v.done() || v.State == GivenUp:
+	case v.done():
 		return ""
 	case v.Waits != "":
 		return v.Waits
@@ -215,17 +232,18 @@ func (v *Verdict) reasons() string {
 	return count(v.Nodes, "node") + ": " + strings.Join(told, ", ")
 }
 
-// Tell is what a member's condition and events say: upstream's message, and which of the three the member is.
-func (v *Verdict) Tell(m MemberState, upstream string) string {
-	switch m {
-	case DoesNotFit:
-		return upstream + " Of its pod group " + v.of(v.Fit, "fit") + "."
-	case HeldBack:
-		return upstream + ": the pod fits and is held back by its mates: " + v.of(v.Fit, "fit")
-	case NotTried:
-		return upstream + ": the pod was not tried"
+// Beside is what a member's condition and events say behind upstream's message: which of the three it is that waits with its pod group.
+// It has no numbers, so that members are not written anew with each attempt.
+//
+// Differs from upstream: a member is not told so there.
+func (m MemberState) Beside(message, group string) string {
+	if m == Fits {
+		return message
 	}
-	return upstream
+	if strings.HasSuffix(message, ".") {
+		return message + " Member of pod group " + group + ": " + m.String() + "."
+	}
+	return message + "; member of pod group " + group + ": " + m.String()
 }
 
 // count is "1 node", "2 nodes".

@@ -114,15 +114,14 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-func TestTell(t *testing.T) {
-	v := &Verdict{State: Unschedulable, Exist: 16, Need: 16, Fit: 8}
-	for m, want := range map[MemberState]string{
-		DoesNotFit: "0/5 nodes are available: 5 Insufficient cpu. Of its pod group 8 of 16 needed fit.",
-		HeldBack:   "0/5 nodes are available: 5 Insufficient cpu.: the pod fits and is held back by its mates: 8 of 16 needed fit",
-		NotTried:   "0/5 nodes are available: 5 Insufficient cpu.: the pod was not tried",
-		Fits:       "0/5 nodes are available: 5 Insufficient cpu.",
+func TestBeside(t *testing.T) {
+	for m, want := range map[MemberState][2]string{
+		DoesNotFit: {"0/5 nodes are available: 5 Insufficient cpu. Member of pod group g: does not fit.", "odd; member of pod group g: does not fit"},
+		HeldBack:   {"0/5 nodes are available: 5 Insufficient cpu. Member of pod group g: held back by mates.", "odd; member of pod group g: held back by mates"},
+		NotTried:   {"0/5 nodes are available: 5 Insufficient cpu. Member of pod group g: not tried.", "odd; member of pod group g: not tried"},
+		Fits:       {"0/5 nodes are available: 5 Insufficient cpu.", "odd"},
 	} {
-		if got := v.Tell(m, "0/5 nodes are available: 5 Insufficient cpu."); got != want {
+		if got := [2]string{m.Beside("0/5 nodes are available: 5 Insufficient cpu.", "g"), m.Beside("odd", "g")}; got != want {
 			t.Errorf("a member that is %v is told %q", m, got)
 		}
 	}

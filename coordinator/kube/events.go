@@ -49,12 +49,17 @@ type occasion struct {
 	node   string
 	awaits bool
 	note   string
+	// ofGroup says that it is about a PodGroup of that name, and what the event is; nil: it is about a pod.
+	ofGroup *groupEvent
 	// by is the pod that has preempted it; nil: none has.
 	by *v1.ObjectReference
 	// series counts the occasions like this one; nil: there will be no other.
 	series *series
 	tries  int
 }
+
+// groupEvent is the type and the reason of an event about a PodGroup.
+type groupEvent struct{ kind, reason string }
 
 // eventWriter writes events.k8s.io/v1 events as client-go's broadcaster does for
 // kube-scheduler, with the same reasons, notes and series.
@@ -143,6 +148,17 @@ func (w *eventWriter) preempted(victim *v1.Pod, e *objects.Eviction, inMemory bo
 		}
 	}
 	o.by = &by
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.put(o)
+}
+
+// ofPodGroup is about a PodGroup: where it stands, once for each change of that.
+func (w *eventWriter) ofPodGroup(g *v1alpha2.PodGroup, scheduler, kind, reason, note string) {
+	o := occasion{
+		namespace: g.Namespace, pod: g.Name, uid: g.UID, resourceVersion: g.ResourceVersion, controller: scheduler, at: w.clock.Now(),
+		note: cut(note, noteLimit), ofGroup: &groupEvent{kind, reason},
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.put(o)
@@ -355,6 +371,11 @@ func (w *eventWriter) event(o *occasion) *eventsv1.Event {
 		Regarding: v1.ObjectReference{
 			Kind: "Pod", APIVersion: "v1", Namespace: o.namespace, Name: o.pod, UID: o.uid, ResourceVersion: o.resourceVersion,
 		},
+	}
+	if g := o.ofGroup; g != nil {
+		e.Regarding.Kind, e.Regarding.APIVersion = "PodGroup", v1alpha2.SchemeGroupVersion.String()
+		e.Type, e.Reason, e.Action, e.Note = g.kind, g.reason, "Scheduling", o.note
+		return e
 	}
 	if o.awaits {
 		e.Type, e.Reason, e.Action = v1.EventTypeNormal, "BindingConditionsPending", "Scheduling"

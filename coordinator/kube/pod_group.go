@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"k8s.io/api/scheduling/v1alpha2"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 const groupTemplate = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups/{name}/status"
@@ -36,9 +37,8 @@ type groupConditions struct {
 
 // groupReport is what is to be written of a PodGroup. The last one wins.
 type groupReport struct {
-	group     *v1alpha2.PodGroup
-	condition metav1.Condition
-	tries     int // that came to nothing
+	objects.PodGroupCondition
+	tries int // that came to nothing
 }
 
 // saidCondition is what was written last, of one PodGroup.
@@ -47,8 +47,7 @@ type saidCondition struct {
 	condition metav1.Condition
 }
 
-// groupWriter writes the condition PodGroupScheduled of PodGroups. One that is true stays so, as upstream: what becomes of members
-// beyond the quorum does not matter.
+// groupWriter writes the condition PodGroupScheduled of PodGroups.
 type groupWriter struct {
 	sender *sender
 	now    func() time.Time
@@ -72,8 +71,8 @@ func newGroupWriter(cfg *ReporterConfig) *groupWriter {
 func (w *groupWriter) put(group *v1alpha2.PodGroup, status metav1.ConditionStatus, reason, message string) {
 	key := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
 	w.mu.Lock()
-	w.pending[key] = &groupReport{group: group, condition: metav1.Condition{
-		Type: v1alpha2.PodGroupScheduled, Status: status, Reason: reason, Message: message, ObservedGeneration: group.Generation,
+	w.pending[key] = &groupReport{PodGroupCondition: objects.PodGroupCondition{
+		PodGroup: group, Status: status, Reason: reason, Message: message,
 	}}
 	w.mu.Unlock()
 	w.queue.Add(key)
@@ -119,23 +118,14 @@ func (w *groupWriter) step(ctx context.Context) bool {
 
 // next completes the condition; false: there is nothing new to write.
 func (w *groupWriter) next(key types.NamespacedName, r *groupReport) (c metav1.Condition, changed bool) {
-	c = r.condition
-	c.LastTransitionTime = metav1.NewTime(w.now())
 	w.mu.Lock()
 	said, known := w.said[key]
 	w.mu.Unlock()
-	old := meta.FindStatusCondition(r.group.Status.Conditions, c.Type)
-	if known && said.uid == r.group.UID {
+	old := r.Of(r.PodGroup)
+	if known && said.uid == r.PodGroup.UID {
 		old = &said.condition
 	}
-	if old == nil {
-		return c, true
-	}
-	if old.Status == c.Status {
-		c.LastTransitionTime = old.LastTransitionTime
-	}
-	same := old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.ObservedGeneration == c.ObservedGeneration
-	return c, !same && (old.Status != metav1.ConditionTrue || c.Status == metav1.ConditionTrue)
+	return r.After(old, metav1.NewTime(w.now()))
 }
 
 // write sends a condition, if it is new. It reports whether and when it is to be tried again.
@@ -149,7 +139,7 @@ func (w *groupWriter) write(ctx context.Context, key types.NamespacedName, r *gr
 		path: "/apis/scheduling.k8s.io/v1alpha2/namespaces/" + url.PathEscape(key.Namespace) +
 			"/podgroups/" + url.PathEscape(key.Name) + "/status",
 		contentType: strategicPatchType, accept: w.sender.partial(),
-		body: mustJSON(groupPatch{Metadata: preconditions{UID: r.group.UID}, Status: groupConditions{[]metav1.Condition{c}}}),
+		body: mustJSON(groupPatch{Metadata: preconditions{UID: r.PodGroup.UID}, Status: groupConditions{[]metav1.Condition{c}}}),
 	})
 	switch v := w.sender.judge(a, err); {
 	case v == ok:
@@ -157,7 +147,7 @@ func (w *groupWriter) write(ctx context.Context, key types.NamespacedName, r *gr
 		if len(w.said) >= maxSaid {
 			clear(w.said)
 		}
-		w.said[key] = saidCondition{r.group.UID, c}
+		w.said[key] = saidCondition{r.PodGroup.UID, c}
 		w.mu.Unlock()
 		return 0, false
 	case v == deposed:

@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -49,4 +52,23 @@ func TestConditionsOfPodGroups(t *testing.T) {
 	other := build.Gang("other", 2).Obj()
 	r.GroupCondition(other, metav1.ConditionFalse, v1alpha2.PodGroupReasonSchedulerError, "odd")
 	until(4, `"uid":"other"`)
+}
+
+// An event of a PodGroup is about it, and its note as long as the API server takes.
+func TestEventsOfPodGroups(t *testing.T) {
+	r := newReporting(t, script(reply{code: http.StatusCreated}))
+	r.start()
+	g := build.Gang("g", 2).Obj()
+	g.ResourceVersion = "7"
+	r.GroupEvent(g, "trainer", v1.EventTypeWarning, "FailedScheduling", "pod group is unschedulable: 100% "+strings.Repeat("é", 1000))
+	eventually(t, "the event", func() bool { return len(r.written("/events")) == 1 })
+	e := decode[eventsv1.Event](t, r.written("/events")[0].body)
+	want := v1.ObjectReference{Kind: "PodGroup", APIVersion: "scheduling.k8s.io/v1alpha2", Namespace: "default", Name: "g", UID: "g", ResourceVersion: "7"}
+	if e.Regarding != want || e.Namespace != "default" || e.Type != "Warning" || e.Reason != "FailedScheduling" || e.Action != "Scheduling" ||
+		e.ReportingController != "trainer" {
+		t.Errorf("got event %+v", e)
+	}
+	if len(e.Note) > 1024 || !utf8.ValidString(e.Note) || !strings.HasPrefix(e.Note, "pod group is unschedulable: 100% é") {
+		t.Errorf("got a note of %d bytes: %q", len(e.Note), e.Note)
+	}
 }

@@ -122,6 +122,11 @@ func (r *Reporter) GroupCondition(group *v1alpha2.PodGroup, status metav1.Condit
 	r.groups.put(group, status, reason, message)
 }
 
+// GroupEvent notes an event of a PodGroup.
+func (r *Reporter) GroupEvent(group *v1alpha2.PodGroup, scheduler, kind, reason, note string) {
+	r.events.ofPodGroup(group, scheduler, kind, reason, note)
+}
+
 // pause waits, and reports false when ctx ended meanwhile.
 func pause(ctx context.Context, c clock.Clock, d time.Duration) bool {
 	select {

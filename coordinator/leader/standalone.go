@@ -39,6 +39,9 @@ func (Standalone) prepare(ctx context.Context, t *term) (map[types.UID]*pb.Queue
 	sc.ClaimWriter = claimWriter{t.store, t}
 	sc.Evictor = evictor{t.store, t, t.run}
 	sc.PodKept = t.store.Pod
+	if sc.Reporter == nil {
+		sc.Reporter = newPodGroupTeller(t.store, t)
+	}
 	t.objects = t.store
 	t.notes = func(all *objects.Snapshot) []any { return []any{"revision", all.Revision} }
 	entries, err := t.store.LoadEntries(ctx)
@@ -55,6 +58,9 @@ func (Standalone) subscribe(ctx context.Context, t *term, deliver func([]objects
 	}
 	if err := t.store.Tend(ctx, t, all); err != nil {
 		return nil, nil, fmt.Errorf("tend resource claims: %w", err)
+	}
+	if tells, ok := t.config.Reporter.(*podGroupTeller); ok {
+		t.run(func() error { tells.run(ctx); return nil })
 	}
 	t.run(func() error {
 		return t.store.Watch(ctx, all.Revision, func(events []objects.Event) error {

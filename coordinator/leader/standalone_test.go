@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/standalone/api"
@@ -179,7 +180,7 @@ func (f *fleet) joinWith(id string, etcd *clientv3.Client) *member {
 	go func() {
 		m.ended <- Run(ctx, Config{
 			Etcd: m.etcd, Record: record, LeaseTTL: 2 * time.Second, API: m.api, Mode: Standalone{},
-			Scheduler: coordinator.SchedulerConfig{Cluster: "test", Shards: 4, BatchSize: 64},
+			Scheduler: coordinator.SchedulerConfig{Cluster: "test", Shards: 4, BatchSize: 64, Groups: groups.All()},
 			Leading:   func(s *coordinator.Scheduler) { m.terms <- s },
 		})
 	}()

@@ -347,6 +347,9 @@ func (x *Pending) word(g *pendingGroup) *pb.PendingGroup {
 		out.Causes = []*pb.Cause{{Cause: BeingBound, Help: "nothing: its bind, its volumes or its devices are waited for"}}
 	case x.census.Nodes() == 0:
 		out.Causes = []*pb.Cause{{Cause: "the cluster has no nodes", Help: "nodes"}}
+	case !isFitError && slices.Equal(g.rejectedBy, []string{queue.GangScheduling}):
+		asked.Reasons = []string{g.message}
+		out.Causes = wanted(queue.GangScheduling, x.words.Of(queue.GangScheduling), &asked)
 	case !isFitError:
 		out.Causes = []*pb.Cause{{Cause: g.message, Help: "nothing: an attempt that failed is repeated"}}
 	default:

@@ -29,6 +29,7 @@ func TestAFitErrorIsTakenApart(t *testing.T) {
 		"0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.":                                                             {{"pod has unbound immediate PersistentVolumeClaims", 0}},
 		"0/9 nodes are available: 3 no room for a, b and 4 others, 6 too old.":                                                                   {{"no room for a, b and 4 others", 3}, {"too old", 6}},
 		"0/9 nodes are available: no new claims to deallocate, preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.": {},
+		"0/9 nodes are available: 9 Insufficient cpu. Member of pod group g: does not fit.":                                                      {{"Insufficient cpu", 9}},
 		"bind pod a/b to n: changed meanwhile":                                                                                                   nil,
 		"":                                                                                                                                       nil,
 	} {

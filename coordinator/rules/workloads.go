@@ -42,6 +42,8 @@ const (
 	saysNoPodGroup = "waiting for pods's pod group"
 	saysFewExist   = "waiting for minCount pods from a gang to appear"
 	saysTooLarge   = "minCount is "
+	saysShort      = "pod group is unschedulable, waiting for minCount pods"
+	saysPreempting = "pod group is unschedulable, pod group is waiting for preemption"
 )
 
 // gangWords: Lacks and Wants tell what the mates of a member lack.
@@ -58,11 +60,15 @@ func gangWords() *Words {
 			return Want{Cause: name + " has fewer pods than its minCount", Help: "more pods of the pod group"}
 		case len(said(reasons, saysTooLarge)) > 0:
 			return Want{Cause: name + ": " + short(reasons[0]), Help: "a smaller minCount"}
+		case len(said(reasons, saysShort)) > 0:
+			return Want{Cause: "the pod fits, and too few pods of " + name + " do", Help: "room for its mates: explain podgroup tells how much"}
+		case len(said(reasons, saysPreempting)) > 0:
+			return Want{Cause: name + " waits for pods to leave", Help: "nothing: pods of lower priority are leaving"}
 		}
 		return Want{Cause: name + " is given up", Help: "a new pod of the pod group, or a change of its PodGroup"}
 	}
 	return &Words{
-		Says:  []string{saysNoPodGroup, saysFewExist, saysTooLarge},
+		Says:  []string{saysNoPodGroup, saysFewExist, saysTooLarge, saysShort, saysPreempting},
 		Lacks: func(r *Refused) []string { return []string{want(r.Pod, r.Reasons).Cause} },
 		Wants: func(a *Asked) []Want { return []Want{want(a.Pod, a.Reasons)} },
 	}

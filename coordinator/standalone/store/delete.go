@@ -19,6 +19,8 @@ import (
 // and a revision at which all are gone or marked. References are validated before the first
 // write; one that could not name an object is an *InvalidError. When it fails later, what is
 // true in the answer is gone, and the rest is open.
+//
+// Differs from upstream: a PodGroup is gone at once. There a finalizer keeps it until no pod that has not ended names it.
 func (s *Store) Delete(ctx context.Context, f lease.Fence, refs []objects.Ref) ([]bool, int64, error) {
 	if err := checkRefs(refs); err != nil {
 		return nil, 0, err
