@@ -133,7 +133,7 @@ func TestWhoHoldsRoomForWhomIsTold(t *testing.T) {
 	for name, want := range map[string]string{
 		"a": "room for 3 pods of this pod group" + held, "small": "room for 3 pods of pod group default/g" + held, "high": "",
 	} {
-		if note := x.explained(t, name, 0).GetNote(); note != want {
+		if note := x.explained(t, name, 0).GetNote(); !strings.HasPrefix(note, want) || want == "" && note != "" {
 			t.Errorf("pod %s: got note %q, want %q", name, note, want)
 		}
 	}
