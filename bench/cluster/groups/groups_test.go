@@ -155,6 +155,8 @@ func gangs() map[string]func(*rig.Rig) {
 		"a gang of two classes starts whole or not at all":         twoClasses,
 		"members on nodes count, whoever put them there":           placedByOthers,
 		"a gang whose member is deleted starts with the others":    deletedMember,
+		"members of a gang push others one by one":                 pushesOneByOne(build.Gang("pushers", 3), "pushers"),
+		"pods of the basic policy push others one by one":          pushesOneByOne(build.PodGroup("basic-pushers"), "basic-pushers"),
 	}
 }
 
@@ -213,6 +215,15 @@ func waitsForVictim(r *rig.Rig) {
 	r.Until("are leaving or are bound", func(p *v1.Pod) bool { return p == nil || p.DeletionTimestamp != nil }, "default/victim")
 	r.Delete("default/victim")
 	started(r, "pushes", 3)
+}
+
+// pushesOneByOne has members take the room of a pod that one of them has leave, as a pod without a pod group would.
+func pushesOneByOne(group *build.PodGroupBuilder, name string) func(*rig.Rig) {
+	x := push{
+		nodes: nodes(slots("a", 3)), there: holding("a", "3", 10), groups: list(group), come: coming(name, "1", 100, 3),
+		evictor: "pod", leave: "a1", starts: true,
+	}
+	return x.run
 }
 
 func basic(r *rig.Rig) {
