@@ -83,8 +83,9 @@ func (l forIntake) PodGroupSet(old, now *v1alpha2.PodGroup) {
 	l.queue.Regroup(types.NamespacedName{Namespace: now.Namespace, Name: now.Name}, changed)
 }
 
-// PodGroupGone is part of intake.Loop.
+// PodGroupGone is part of intake.Loop. A pod group that was given up is not any more.
 func (l forIntake) PodGroupGone(last *v1alpha2.PodGroup) {
+	l.queue.Regroup(types.NamespacedName{Namespace: last.Namespace, Name: last.Name}, false)
 	if l.cfg.FreeClaims {
 		l.freePodGroupClaims(last)
 	}

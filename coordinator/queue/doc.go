@@ -107,8 +107,10 @@
 //	               was rejected by. A pod group is not popped before its backoff is over
 //	an event       that helps one has all of them tried; where they are alike, once it has made enough room (group_wait.go)
 //	Add            a new member that no gate holds has all of them tried with it
+//	Delete         the others are tried, for they may fit without it; not where all are alike
+//	Regroup        where fewer have to fit than at the last attempt, or the PodGroup is another one, all of them are tried
 //
-// Delete, Update, Activate, GiveBack, Done and Restore are a pod's own.
+// Update, Activate, GiveBack, Done and Restore are a pod's own.
 //
 // # Nominations
 //

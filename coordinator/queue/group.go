@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/groups"
@@ -22,12 +23,13 @@ type Group struct {
 	name    types.NamespacedName
 	pods    []*Pod
 	stalled int // of the pods, those that are gated by the state of the pod group
+	tried   int // of the pods, those that are tried, or will be without any event
 	wait    wait
 	// since is when it began to be tried; zero: when the first of the pods was ready. due is its deadline; zero: it has none.
 	since, due time.Time
 	givenUp    bool
-	// counted is wait.counted as it was before the pods were popped. recalled: one of them was given back that an event helps.
-	counted, recalled bool
+	// recalled: one of the pods was given back that an event helps.
+	recalled bool
 	// failed: the last attempt of one of the pods has ended in an error, and the others wait with it.
 	failed bool
 	// favoured: it goes before others of its priority. fit is how many of its pods fitted last.
@@ -39,6 +41,8 @@ type Group struct {
 type KnowsGroups interface {
 	// Groups are the pod groups; nil: there are none.
 	Groups() *groups.Groups
+	// MayPreempt tells whether any node has pods that a member of a pod group may push out.
+	MayPreempt(member *v1.Pod) bool
 }
 
 // Name is the PodGroup's.
@@ -52,6 +56,13 @@ func (g *Group) Len() int { return len(g.pods) }
 
 // GroupOf is a pod group of which the queue has pods; nil: it has none.
 func (q *Queue) GroupOf(name types.NamespacedName) *Group { return q.groups[name] }
+
+// count notes that a pod came to a place, or has left it.
+func (g *Group) count(place Place, by int) {
+	if g != nil && place != Unschedulable && place != Gated {
+		g.tried += by
+	}
+}
 
 // join makes a pod known to its pod group.
 func (q *Queue) join(p *Pod) {
@@ -83,8 +94,9 @@ func (q *Queue) leave(p *Pod) {
 	if g.pods = g.pods[:len(g.pods)-1]; len(g.pods) == 0 {
 		delete(q.groups, g.name)
 		q.deadlines.remove(g)
-		q.callOthers(g)
+		q.within(g, "")
 	}
+	q.release(g)
 }
 
 // Lead is the pod of a pod group that goes before its others, of those that wait or are in flight; nil: there is none.
@@ -104,30 +116,33 @@ func (q *Queue) Favour(g *Group, on bool) {
 		return
 	}
 	for _, p := range g.pods { // their order among others changes
-		switch p.place {
-		case Active:
-			q.ready(p).remove(p)
-		case Backoff:
-			q.backoff.remove(p)
-		case ErrorBackoff:
-			q.errors.remove(p)
-		case Unschedulable, Gated:
+		if h := q.lineOf(p); h != nil {
+			h.remove(p)
+		} else if p.bucket != nil {
 			q.index.remove(p)
 		}
 	}
 	g.favoured = on
 	for _, p := range g.pods {
-		switch p.place {
-		case Active:
-			q.ready(p).push(p)
-		case Backoff:
-			q.backoff.push(p)
-		case ErrorBackoff:
-			q.errors.push(p)
-		case Unschedulable, Gated:
+		if h := q.lineOf(p); h != nil {
+			h.push(p)
+		} else if p.place != InFlight {
 			q.addToIndex(p)
 		}
 	}
+}
+
+// lineOf is where a pod waits for its turn; nil: it does not.
+func (q *Queue) lineOf(p *Pod) ordered {
+	switch p.place {
+	case Active:
+		return q.ready(p)
+	case Backoff:
+		return &q.backoff
+	case ErrorBackoff:
+		return &q.errors
+	}
+	return nil
 }
 
 // hold notes whether a pod is gated by the state of its pod group.
@@ -143,14 +158,16 @@ func (q *Queue) hold(p *Pod, held bool) {
 }
 
 // Regroup tells that the state of a pod group has changed: pods that it has held back are tried, if it does not any more.
-// Changed: the PodGroup is another one, so that its pods are tried in any case.
+// Changed: the PodGroup is another one, so that its pods are tried in any case. They are as well where fewer of them have to fit than
+// at the last attempt.
 func (q *Queue) Regroup(name types.NamespacedName, changed bool) {
 	g := q.groups[name]
 	if g == nil {
 		return
 	}
 	q.regroup(g, eventPodGroup)
-	if changed {
+	if x := q.states.Get(name); changed || x != nil && x.Need() < g.wait.need {
+		g.wait.need = 0
 		q.wakeMates(g, eventPodGroup)
 	}
 }
@@ -160,10 +177,10 @@ func (q *Queue) regroup(g *Group, event string) {
 	if g == nil || g.stalled == 0 {
 		return
 	}
-	if state := q.states.Get(g.name); state != nil && state.Gate() != "" {
+	if state := q.states.Get(g.name); state != nil && state.Gate() != "" && (!g.givenUp || state.GivenUp()) {
 		return
 	}
-	if g.givenUp {
+	if g.givenUp { // even where it is held back for something else by now
 		g.givenUp, g.since = false, q.now()
 		q.deadlines.remove(g)
 	}
@@ -203,20 +220,21 @@ func (q *Queue) popWithMates(p *Pod, early bool, into []*Pod) []*Pod {
 		return append(into, q.pop(p))
 	}
 	from := len(into)
-	p.Group.counted, p.Group.wait.counted, p.Group.recalled = p.Group.wait.counted, false, false
+	p.Group.wait.counted, p.Group.recalled = false, false
 	for _, m := range p.Group.pods {
 		if m.place != InFlight && m.place != Gated {
 			into = append(into, m)
 		}
 	}
-	slices.SortFunc(into[from:], inGang)
-	if most := from + groups.MaxMembers; len(into) > most {
+	if most := from + groups.MaxMembers; len(into) > most { // those that were tried least, so that all are in turn
+		slices.SortFunc(into[from:], func(a, b *Pod) int { return cmp.Or(cmp.Compare(a.Attempts, b.Attempts), inGang(a, b)) })
 		if slices.Contains(into[most:], p) {
 			into[most-1] = p
 		}
 		clear(into[most:])
 		into = into[:most]
 	}
+	slices.SortFunc(into[from:], inGang)
 	last := slices.ContainsFunc(into[from:], func(m *Pod) bool { return m.isCostly() || m.Aside != 0 })
 	for _, m := range into[from:] {
 		if m.place != Active && (m != p || !early) {

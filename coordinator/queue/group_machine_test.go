@@ -36,7 +36,7 @@ func (x *gangMachine) check(t *rapid.T) {
 	check(t, x.Queue)
 	members := 0
 	for name, g := range x.groups {
-		stalled := 0
+		stalled, tried := 0, 0
 		for i, p := range g.pods {
 			if p.Group != g || p.mate != i || x.pods[p.Obj.UID] != p {
 				t.Fatalf("pod group %s: pod %s does not know its place", name, p.Obj.UID)
@@ -44,12 +44,15 @@ func (x *gangMachine) check(t *rapid.T) {
 			if p.stalled {
 				stalled++
 			}
+			if p.place != Unschedulable && p.place != Gated {
+				tried++
+			}
 			if p.place == Backoff {
 				t.Fatalf("member %s may be popped before its time", p.Obj.UID)
 			}
 		}
-		if stalled != g.stalled || len(g.pods) == 0 {
-			t.Fatalf("pod group %s: %d of %d are stalled, want %d", name, g.stalled, len(g.pods), stalled)
+		if stalled != g.stalled || tried != g.tried || len(g.pods) == 0 {
+			t.Fatalf("pod group %s: %d of %d are stalled and %d are tried, want %d and %d", name, g.stalled, len(g.pods), g.tried, stalled, tried)
 		}
 		if state := x.states.Get(name); stalled > 0 && state.Gate() == "" {
 			t.Fatalf("pod group %s: %d are held back by nothing", name, stalled)

@@ -25,6 +25,8 @@ type gangs struct {
 	states *groups.Groups
 	now    time.Time
 	room   map[string]int64 // of nodes
+	// preempts: there are pods that members may push out.
+	preempts bool
 }
 
 func newGangs(t testing.TB) *gangs {
@@ -36,24 +38,29 @@ func newGangs(t testing.TB) *gangs {
 		return ""
 	}})
 	for i := range plugins {
-		plugins[i].Local, plugins[i].Room = true, plugins[i].Name == "room"
+		plugins[i].Local, plugins[i].Room = plugins[i].Name != GangScheduling, plugins[i].Name == "room"
 	}
 	x.Queue = newOf(Config{
 		Now: func() time.Time { return x.now }, Plugins: plugins, Groups: x.states,
-		Profiles: roomOnly{room: x.room},
+		Profiles: roomOnly{gangs: x},
 	})
 	return x
 }
 
-// roomOnly knows the room of nodes.
+// roomOnly knows the room of nodes, and pod groups.
 type roomOnly struct {
 	Profiles
-	room map[string]int64
+	gangs *gangs
 }
 
+var _ KnowsGroups = roomOnly{}
+
 func (r roomOnly) Room(_ *v1.Pod, _ *pb.Resources, node string) (int64, bool) {
-	return r.room[node], true
+	return r.gangs.room[node], true
 }
+
+func (r roomOnly) Groups() *groups.Groups    { return r.gangs.states }
+func (r roomOnly) MayPreempt(_ *v1.Pod) bool { return r.gangs.preempts }
 
 func member(name, group string) *build.PodBuilder { return build.Pod(name).Member(group) }
 
@@ -492,8 +499,8 @@ func TestAGangThatIsGivenBackIsWhereItWas(t *testing.T) {
 				t.Errorf("helped %v: %s is in %s, want %s", helped, p.Obj.Name, p.place, to)
 			}
 		}
-		if counted := pods[0].Group.wait.counted; counted == helped {
-			t.Errorf("helped %v: the room that it lacks is counted: %v", helped, counted)
+		if pods[0].Group.wait.counted {
+			t.Errorf("helped %v: it waits for a count, and the bucket that knew it is gone", helped)
 		}
 	}
 }

@@ -3,6 +3,10 @@ package queue
 import (
 	"slices"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/groups"
 )
 
 // A pod group that has failed waits in Unschedulable, all of its members, for what any of those that rejected one of them waits for.
@@ -15,6 +19,9 @@ import (
 //	called = what the pod groups want that were called and have not come to an end since
 //	wants <= copies − called: it is called, the first in the queue's order first
 //
+// Where pods may be pushed out, there may be more copies than anybody has counted. Then an event that calls nobody calls the first in
+// the queue's order nevertheless, if none is called: one pod group is tried to find out.
+//
 // So 5,000 pod groups that wait cost one sum an event, and as many are called as may have room. One that fails nevertheless says how
 // many copies there are now; with that the next one is called, or none.
 //
@@ -23,8 +30,9 @@ import (
 // wait is how a pod group waits.
 type wait struct {
 	counted  bool
-	topology string // the label of nodes of which its members want one value; copies are those in the best domain then
+	topology string // the label of nodes of which its members want one value; copies are those in the best domain then. within sets it
 	wants    int
+	need     int // how many had to fit
 	called   bool
 	caller   bucketKey
 }
@@ -49,7 +57,7 @@ type copies struct {
 	most   int            // at the most
 	seen   map[string]int // by node, the room that events have found since most was known
 	called []*Group
-	least  int    // no pod group of the bucket wants less; 0: not known
+	least  int    // no pod group of the bucket that is not called wants less
 	event  string // the last that made room
 }
 
@@ -58,13 +66,56 @@ const maxSeen = 4096
 
 // mates is with which members a pod shares a bucket.
 func (p *Pod) mates(class uint64) mates {
-	switch g := p.Group; {
+	g, topology := p.Group, ""
+	if g != nil && class != 0 {
+		topology = g.wait.topology
+	}
+	switch {
 	case g == nil:
 		return mates{}
 	case class == 0 || !g.wait.counted:
-		return mates{of: anyMates}
+		return mates{of: anyMates, topology: topology}
 	default:
-		return mates{countedMates, p.Priority, g.wait.topology}
+		return mates{countedMates, p.Priority, topology}
+	}
+}
+
+// within notes the topology of a pod group, so that it is tried again where a node comes to another domain: no plugin that has refused
+// nodes within a domain waits for that.
+func (q *Queue) within(g *Group, topology string) {
+	if was := g.wait.topology; was != "" {
+		if q.topologies[was]--; q.topologies[was] == 0 {
+			delete(q.topologies, was)
+		}
+	}
+	if topology != "" {
+		q.topologies[topology]++
+	}
+	g.wait.topology = topology
+}
+
+// domainChanged is what GangScheduling waits for.
+func (q *Queue) domainChanged() *Registration {
+	return &Registration{Resource: Node, Actions: UpdateNodeLabel,
+		If: func(e *Event) bool {
+			changed := func(one, other *v1.Node) bool {
+				for key, value := range one.Labels {
+					if has, ok := other.Labels[key]; q.topologies[key] > 0 && (!ok || has != value) {
+						return true
+					}
+				}
+				return false
+			}
+			return changed(e.oldNode, e.node) || changed(e.node, e.oldNode)
+		},
+		Helps: func(p *Pod, e *Event) bool {
+			if p.Group == nil {
+				return false
+			}
+			was, had := e.oldNode.Labels[p.Group.wait.topology]
+			now, has := e.node.Labels[p.Group.wait.topology]
+			return had != has || was != now
+		},
 	}
 }
 
@@ -75,64 +126,40 @@ func (q *Queue) GroupFailed(g *Group, wants, fit int) {
 	if g == nil || q.groups[g.name] != g {
 		return
 	}
-	var (
-		first   *Pod
-		by      set
-		until   time.Time
-		counted = wants > fit
-		queued  bool
-	)
-	g.failed = false
-	for _, p := range g.pods {
-		switch p.place {
-		case Active, Backoff, ErrorBackoff:
-			queued = true
-			g.failed = g.failed || len(p.RejectedBy) == 0 && p.Attempts > 0
-		case Unschedulable:
-			if first == nil {
-				first = p
-			}
-			by |= p.rejectors
-			counted = counted && p.ClassID != 0 && p.ClassID == first.ClassID && p.Priority == first.Priority && !p.isLong()
-		default:
-			continue
-		}
-		if p.BackoffUntil.After(until) {
-			until = p.BackoffUntil
-		}
-	}
+	e, was := q.ended(g), g.wait
 	q.backOff(g)
-	if first == nil {
+	if !e.waits {
 		q.limit(g)
 		return
 	}
-	g.wait = wait{counted: counted && !queued && !g.favoured, wants: wants}
+	q.within(g, "")
+	g.wait = wait{counted: e.alike && !e.queued && !g.favoured && fit < wants, wants: wants}
 	if x := q.states.Get(g.name); x != nil && x.Spec() != nil {
 		spec := x.Spec()
-		g.wait.topology = spec.TopologyKey
+		g.wait.need = x.Need()
+		if q.within(g, spec.TopologyKey); spec.TopologyKey != "" {
+			e.by |= q.rules.names[GangScheduling]
+		}
 		if spec.Asks.SliceSize > 0 || len(spec.Asks.Preferred) > 0 || spec.TopologyKey != "" && x.Scheduled() > 0 {
 			g.wait.counted = false // it is particular about domains as others of its bucket are not
 		}
 	}
 	if g.favoured && fit > g.fit {
-		until = time.Time{} // it gains room
+		e.until = time.Time{} // it gains room
 	}
 	g.fit = fit
-	for _, p := range g.pods {
-		if p.place == Unschedulable {
-			q.index.remove(p)
-			p.rejectors, p.BackoffUntil = by, until
-			q.addToIndex(p)
-		}
+	if b := q.share(g, &e); b == nil && g.wait.counted {
+		g.wait.counted = false
+		q.share(g, &e)
+	} else if g.wait.counted {
+		b.copies.found(wants, fit)
+		q.call(b)
 	}
-	switch {
-	case queued: // one of them is to be tried again in any case, and the others with it
+	if e.queued && len(g.pods) <= groups.MaxMembers { // one of them is to be tried again in any case, and the others with it
 		q.wakeMates(g, eventAttemptFailed)
-	case first.bucket.mates.of == countedMates:
-		c := &first.bucket.copies
-		c.most, c.least, c.event = fit, 0, eventAttemptFailed
-		clear(c.seen)
-		q.call(first.bucket)
+	}
+	if b := q.index.shared[was.caller]; was.called && b != nil { // it waits in another bucket maybe
+		q.call(b)
 	}
 	q.limit(g)
 }
@@ -147,10 +174,76 @@ func (q *Queue) backOff(g *Group) {
 	}
 }
 
-// placed takes in that a pod of a pod group has found a node: if it was called, there is one copy less for others.
-func (q *Queue) placed(g *Group) {
+// ended is where an attempt has left the pods of a pod group.
+type ended struct {
+	waits  bool      // some wait for an event
+	queued bool      // others are tried without any
+	alike  bool      // room for one that waits is room for any of them
+	by     set       // what has rejected those that wait
+	until  time.Time // all back off as long
+}
+
+// ended looks through the pods of a pod group.
+func (q *Queue) ended(g *Group) ended {
+	var first *Pod
+	e := ended{alike: true}
+	g.failed = false
+	for _, p := range g.pods {
+		switch p.place {
+		case Active, Backoff, ErrorBackoff:
+			e.queued = true
+			g.failed = g.failed || len(p.RejectedBy) == 0 && p.Attempts > 0
+		case Unschedulable:
+			if first == nil {
+				first = p
+			}
+			e.waits = true
+			e.by |= p.rejectors
+			// The room that a pod is nominated to is no other's, whose attempts do not count it.
+			e.alike = e.alike && p.ClassID != 0 && p.ClassID == first.ClassID && p.Priority == first.Priority && !p.isLong() &&
+				p.Nomination() == ""
+		default:
+			continue
+		}
+		if p.BackoffUntil.After(e.until) {
+			e.until = p.BackoffUntil
+		}
+	}
+	return e
+}
+
+// share has the pods of a pod group that wait share their rejectors and their backoff, and tells the bucket that all of them are in, if
+// members are counted there.
+func (q *Queue) share(g *Group, e *ended) (all *bucket) {
+	for _, p := range g.pods {
+		if p.place == Unschedulable {
+			q.index.remove(p)
+			p.rejectors, p.BackoffUntil = e.by, e.until
+			q.addToIndex(p)
+		}
+	}
+	for _, p := range g.pods {
+		switch {
+		case p.place != Unschedulable:
+		case p.bucket.mates.of != countedMates || all != nil && p.bucket != all:
+			return nil
+		default:
+			all = p.bucket
+		}
+	}
+	return all
+}
+
+// placed takes in that a pod leaves the queue. If it has found a node, and its pod group was called, there is one copy less for others.
+func (q *Queue) placed(p *Pod) {
+	g := p.Group
 	if g == nil || !g.wait.called {
 		return
+	}
+	if x := q.states.Get(g.name); x == nil {
+		return
+	} else if m, ok := x.Member(p.Obj.UID); !ok || m.Node == "" {
+		return // it is deleted
 	}
 	if b := q.index.shared[g.wait.caller]; b != nil {
 		b.copies.most--
@@ -158,9 +251,20 @@ func (q *Queue) placed(g *Group) {
 	}
 }
 
-// callOthers has others called, where a pod group that was called is gone.
-func (q *Queue) callOthers(g *Group) {
-	if b := q.index.shared[g.wait.caller]; g.wait.called && b != nil {
+// inherit has a new bucket know what another one knew, whose only pod was filed anew.
+func (b *bucket) inherit(was *bucket) {
+	if b != was && b.bucketKey == was.bucketKey {
+		b.copies = was.copies
+	}
+}
+
+// release has others called in place of a pod group that was called, and of which no pod is tried any more.
+func (q *Queue) release(g *Group) {
+	if g == nil || !g.wait.called || g.tried > 0 {
+		return
+	}
+	g.wait.called = false
+	if b := q.index.shared[g.wait.caller]; b != nil {
 		q.call(b)
 	}
 }
@@ -175,11 +279,6 @@ func (q *Queue) call(b *bucket) {
 	}
 }
 
-// queued tells whether a pod group is tried, or will be without any event.
-func (g *Group) queued() bool {
-	return slices.ContainsFunc(g.pods, func(p *Pod) bool { return p.place != Unschedulable && p.place != Gated })
-}
-
 // helpedCounted appends a pod of each pod group that an event calls.
 func (b *bucket) helpedCounted(r *rules, e *Event, each bool, into []*Pod) []*Pod {
 	helps := func(p *Pod) bool { return e.moves(p) && r.helps(b.rejectors, p, e) }
@@ -192,7 +291,32 @@ func (b *bucket) helpedCounted(r *rules, e *Event, each bool, into []*Pod) []*Po
 	}
 	b.copies.add(e.nodeName(), room)
 	b.copies.event = e.String()
-	return b.call(into)
+	if into = b.call(into); len(b.copies.called) == 0 && r.mayPreempt(b.head()) {
+		into = append(into, b.callGroup(b.head()))
+	}
+	return into
+}
+
+// mayPreempt tells whether pods may be pushed out for a pod of a pod group.
+func (r *rules) mayPreempt(p *Pod) bool {
+	k, ok := r.profiles.(KnowsGroups)
+	return ok && k.MayPreempt(p.Obj)
+}
+
+// callGroup notes that a pod's pod group is called.
+func (b *bucket) callGroup(p *Pod) *Pod {
+	p.Group.wait.called, p.Group.wait.caller = true, b.bucketKey
+	b.copies.called = append(b.copies.called, p.Group)
+	return p
+}
+
+// found is what the last attempt of a pod group has found that wants so many.
+func (c *copies) found(wants, fit int) {
+	if c.most, c.event = fit, eventAttemptFailed; c.least == 0 {
+		c.least = wants
+	}
+	c.least = min(c.least, wants)
+	clear(c.seen)
 }
 
 // add adds the room of a node, as far as that is not added yet.
@@ -214,33 +338,28 @@ func (b *bucket) call(into []*Pod) []*Pod {
 		if !g.wait.called || g.wait.caller != b.bucketKey {
 			return true
 		}
-		if g.wait.called = g.queued(); g.wait.called {
+		if g.wait.called = g.tried > 0; g.wait.called {
 			free -= g.wait.wants
 		}
 		return !g.wait.called
 	})
-	for free > 0 && free >= c.least {
-		var best *Pod
-		c.least = 0
-		for _, p := range b.pods {
-			w := &p.Group.wait
-			switch {
-			case w.called:
-			case w.wants <= free && (best == nil || b.before(p, best)):
-				best = p
-			}
-			if !w.called && (c.least == 0 || w.wants < c.least) {
-				c.least = w.wants
-			}
-		}
-		if best == nil {
-			break
-		}
-		g := best.Group
-		g.wait.called, g.wait.caller = true, b.bucketKey
-		c.called = append(c.called, g)
-		free -= g.wait.wants
-		into = append(into, best)
+	if free < c.least {
+		return into
 	}
+	least := 0 // of those that are passed over
+	for p := range b.inOrder() {
+		switch w := &p.Group.wait; {
+		case w.called:
+		case w.wants <= free:
+			free -= w.wants
+			into = append(into, b.callGroup(p))
+		case least == 0 || w.wants < least:
+			least = w.wants
+		}
+		if free < c.least {
+			return into
+		}
+	}
+	c.least = least
 	return into
 }

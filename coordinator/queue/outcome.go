@@ -105,6 +105,5 @@ func (q *Queue) waitsOn(p *Pod) Place {
 	if p.Group.recalled = p.Group.recalled || q.flights.helped(p, q.rules); p.Group.recalled {
 		return q.retried(p)
 	}
-	p.Group.wait.counted = p.Group.counted
 	return Unschedulable
 }

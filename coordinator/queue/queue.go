@@ -74,10 +74,12 @@ type Queue struct {
 	flights flights
 	moving  []*Pod // scratch
 
-	states    *groups.Groups // nil: there are no pod groups
-	groups    map[types.NamespacedName]*Group
-	deadlines deadlines
-	gaveUp    func(*Group)
+	states *groups.Groups // nil: there are no pod groups
+	groups map[types.NamespacedName]*Group
+	// topologies counts the pod groups that wait for room within one domain, by the label of nodes.
+	topologies map[string]int
+	deadlines  deadlines
+	gaveUp     func(*Group)
 
 	retellings *rate.Limiter // attempts for what pods are told alone
 
@@ -99,7 +101,7 @@ func New(cfg Config) *Queue {
 	rules.profiles, rules.outOfTree, rules.onPanic = cfg.Profiles, cfg.OutOfTree, cfg.Met
 	order := cfg.OutOfTree.order()
 	now := wall(cfg.Now)
-	return &Queue{
+	q := &Queue{
 		now:  now,
 		born: now(),
 		backoffs: backoffs{initial: orDefault(cfg.InitialBackoff, DefaultInitialBackoff),
@@ -122,8 +124,15 @@ func New(cfg Config) *Queue {
 		states:           cfg.Groups,
 		gaveUp:           cfg.GaveUp,
 		groups:           map[types.NamespacedName]*Group{},
+		topologies:       map[string]int{},
 		retellings:       rate.NewLimiter(retellings, retellings),
 	}
+	if gang := rules.names[GangScheduling]; gang != 0 && q.states != nil {
+		if err := rules.register(gang, q.domainChanged()); err != nil {
+			panic(err)
+		}
+	}
+	return q
 }
 
 // wall reads a clock without its monotonic part: all times of a queue, those out of the
@@ -199,12 +208,8 @@ func (q *Queue) Update(obj *v1.Pod) {
 		q.names[p.name()] = p
 	}
 	switch p.place {
-	case Active:
-		q.ready(p).fix(p)
-	case Backoff:
-		q.backoff.fix(p)
-	case ErrorBackoff:
-		q.errors.fix(p)
+	case Active, Backoff, ErrorBackoff:
+		q.lineOf(p).fix(p)
 	case InFlight:
 		q.updateInFlight(podUpdated(PendingPod, old, obj))
 	case Gated:
@@ -226,8 +231,10 @@ func (q *Queue) updateGated(p *Pod, events []Event) {
 
 // updateUnschedulable holds a pod's own events against it, and tells whether one of them helps.
 func (q *Queue) updateUnschedulable(p *Pod, events []Event) bool {
+	was := p.bucket
 	q.index.remove(p)
 	q.addToIndex(p) // it may name another claim than before
+	p.bucket.inherit(was)
 	for i := range events {
 		if q.rules.helps(p.rejectors, p, &events[i]) {
 			q.requeue(p, events[i].String())
@@ -250,7 +257,11 @@ func (q *Queue) Delete(uid types.UID) {
 		q.nominations.drop(p)
 		q.forgetName(p)
 	default:
+		g, waited := p.Group, p.place == Unschedulable
 		q.drop(p)
+		if waited && g != nil && !g.wait.counted { // the others may fit without it
+			q.wakeMates(g, eventPodGroup)
+		}
 	}
 }
 
@@ -355,7 +366,7 @@ func (q *Queue) Turn(p *Pod) bool {
 func (q *Queue) Done(uid types.UID) {
 	if p := q.pods[uid]; p != nil && p.place == InFlight {
 		p.represents = nil
-		q.placed(p.Group)
+		q.placed(p)
 		q.drop(p)
 	}
 }
@@ -454,133 +465,3 @@ func (q *Queue) Activate(uids ...types.UID) {
 		}
 	}
 }
-
-// requeue puts a pod where it waits for its turn: Active, or Backoff as long as it is backing
-// off.
-// A member of a pod group that was unschedulable takes its mates along.
-func (q *Queue) requeue(p *Pod, event string) {
-	waited := p.place == Unschedulable
-	q.requeueOne(p, event)
-	if waited && p.Group != nil {
-		q.wakeMates(p.Group, event)
-	}
-}
-
-func (q *Queue) requeueOne(p *Pod, event string) { q.admit(p, q.retried(p), event) }
-
-// retried is where a pod waits that is to be tried again.
-func (q *Queue) retried(p *Pod) Place {
-	switch {
-	case !isBackingOff(p, q.now()):
-		return Active
-	case len(p.RejectedBy) == 0 || p.Group != nil && (!q.frozen || p.Group.failed):
-		return ErrorBackoff
-	}
-	return Backoff
-}
-
-// admit moves a pod to a place where it waits for its turn, unless a plugin holds it
-// back.
-func (q *Queue) admit(p *Pod, to Place, event string) {
-	plugin, message := q.rules.gate(p)
-	if plugin == "" {
-		if p.Gated != "" {
-			p.Gated, p.Message = "", ""
-		}
-		q.move(p, to, event)
-		if to == Active && (event == eventPodAdded || event == eventPodUpdated) {
-			q.nominations.set(p, p.Nomination())
-		}
-		return
-	}
-	p.Message = message
-	if p.place == Gated && p.Gated == plugin {
-		return
-	}
-	waited := p.place == Unschedulable || p.place == Gated
-	q.take(p)
-	p.Gated, p.rejectors, p.ClassID = plugin, q.rules.names[plugin], 0
-	q.hold(p, plugin == GangScheduling)
-	q.put(p, Gated)
-	q.blame(p, []string{plugin})
-	if !waited {
-		q.tell(Unschedulable, event) // upstream keeps both in one place
-	}
-	q.passOn(p)
-}
-
-// move takes a pod from its place to another.
-func (q *Queue) move(p *Pod, to Place, event string) {
-	q.take(p)
-	q.put(p, to)
-	q.tell(to, event)
-}
-
-// put puts a pod that is nowhere into a place.
-func (q *Queue) put(p *Pod, to Place) {
-	switch to {
-	case Active:
-		if p.FirstAttempt.IsZero() {
-			p.FirstAttempt = q.now()
-		}
-		q.ready(p).push(p)
-	case Backoff:
-		q.backoff.push(p)
-	case ErrorBackoff:
-		q.errors.push(p)
-	case Unschedulable:
-		q.waiting.push(p)
-		q.addToIndex(p)
-	case Gated:
-		q.addToIndex(p)
-	case InFlight:
-		q.flights.takeOff(p)
-	}
-	p.place = to
-	q.counts[to]++
-}
-
-// addToIndex has a pod found by the events that may help it.
-func (q *Queue) addToIndex(p *Pod) {
-	like, told, class := likeness{}, true, p.ClassID
-	switch {
-	case class == 0:
-	case p.isLong():
-		like = likenessOfLong
-	default:
-		like, told = q.rules.likeness(p.rejectors, p)
-	}
-	if !told {
-		p.rejectors, class = p.rejectors|unknown, 0
-	}
-	if p.rejectors&q.rules.asksEach != 0 {
-		class, like = 0, likeness{} // out-of-tree plugins may look at anything
-	}
-	q.index.add(q.rules, p, bucketKey{p.rejectors, class, like, p.mates(class)})
-}
-
-// take takes a pod out of its place; it is nowhere then.
-func (q *Queue) take(p *Pod) {
-	switch p.place {
-	case Gone:
-		return
-	case Active:
-		q.ready(p).remove(p)
-	case Backoff:
-		q.backoff.remove(p)
-	case ErrorBackoff:
-		q.errors.remove(p)
-	case Unschedulable:
-		q.waiting.remove(p)
-		q.index.remove(p)
-	case Gated:
-		q.hold(p, false)
-		q.index.remove(p)
-	case InFlight:
-		q.flights.land(p)
-	}
-	q.counts[p.place]--
-	p.place = Gone
-}
-
-func (q *Queue) tell(place Place, event string) { q.meter.Incoming(place, event) }

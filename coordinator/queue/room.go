@@ -1,9 +1,6 @@
 package queue
 
-import (
-	"slices"
-	"sort"
-)
+import "slices"
 
 // An event that makes room on one node helps as many pods of a class as the node has room for:
 // were more to be tried, the others would be refused. The first pods in the queue's order are
@@ -92,19 +89,13 @@ func (b *bucket) first(n int, e *Event, into []*Pod) []*Pod {
 	if e.atMost != nil && slices.ContainsFunc(b.pods, func(p *Pod) bool { return !e.moves(p) }) {
 		return b.firstOfFew(max(n, 0), e, into)
 	}
-	frontier := []int{0} // indices of the heap whose parents are taken, in order
-	for n > 0 && len(frontier) > 0 {
-		i := frontier[0]
-		frontier = frontier[1:]
-		if p := b.pods[i]; e.moves(p) {
+	for p := range b.inOrder() {
+		if n <= 0 {
+			break
+		}
+		if e.moves(p) {
 			into = append(into, p)
 			n--
-		}
-		for _, child := range [...]int{2*i + 1, 2*i + 2} {
-			if child < b.len() {
-				at := sort.Search(len(frontier), func(k int) bool { return b.before(b.pods[child], b.pods[frontier[k]]) })
-				frontier = slices.Insert(frontier, at, child)
-			}
 		}
 	}
 	return into

@@ -60,6 +60,24 @@ var _ queue.KnowsGroups = Hints{}
 // Groups is part of queue.KnowsGroups.
 func (h Hints) Groups() *groups.Groups { return h.State.groups }
 
+// MayPreempt is part of queue.KnowsGroups.
+func (h Hints) MayPreempt(p *v1.Pod) bool {
+	prof, g := h.Profiles[p.Spec.SchedulerName], h.State.groups.Of(p)
+	if prof == nil || g == nil || preemptsNobody(p, prof) {
+		return false
+	}
+	priority := compile.Priority(p)
+	if spec := g.Spec(); spec != nil {
+		priority = max(priority, spec.Priority) // by which of them it preempts, gates say
+	}
+	return h.State.HasBelow(priority)
+}
+
+// preemptsNobody tells whether no pod may leave for one, whatever its priority.
+func preemptsNobody(p *v1.Pod, prof *compile.Profile) bool {
+	return len(prof.PostFilters()) == 0 || p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever
+}
+
 // Preempting is part of queue.Profiles.
 func (h Hints) Preempting(p *v1.Pod) bool {
 	if _, ok := h.Preemptors[p.UID]; !ok {
@@ -99,7 +117,7 @@ func (h Hints) Room(p *v1.Pod, requests *pb.Resources, node string) (int64, bool
 
 // mayPreempt tells whether a node has pods that a pod may preempt.
 func (h Hints) mayPreempt(p *v1.Pod, prof *compile.Profile, node string) bool {
-	if len(prof.PostFilters()) == 0 || p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
+	if preemptsNobody(p, prof) {
 		return false
 	}
 	priority := compile.Priority(p)
