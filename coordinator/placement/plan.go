@@ -55,9 +55,9 @@ type planner struct {
 	waiting, need int64
 	begun         []Share
 	filled        int64
-	// room is how many members each domain of the slice key takes, less those of begun slices.
-	room []int64
-	caps map[int][]capacity
+	// room is how many members each domain of the slice key takes, less those of begun slices, which are taken.
+	room, taken []int64
+	caps        map[int][]capacity
 	// lists are the domains of the second key in each domain of the first.
 	lists map[[2]int][][]int32
 }
@@ -203,7 +203,11 @@ func (p *planner) capacities(key int) []capacity {
 	inSlice, slicesIn := p.tree.inside[key][p.Slice], p.tree.inside[p.Slice][key]
 	for at, sum := range sums {
 		if in := inSlice[at]; in != nowhere {
-			of[at].add(max(min(sum, p.room[in])-p.filledIn(int(in), key), 0), p.SliceSize)
+			filled := p.taken[in] // these may have taken room in this domain, but for the slice key's own, whose room knows
+			if key == p.Slice {
+				filled = 0
+			}
+			of[at].add(max(min(sum, p.room[in])-filled, 0), p.SliceSize)
 		}
 	}
 	for sub, room := range p.room {
@@ -220,25 +224,12 @@ func (c *capacity) add(room, size int64) {
 	c.odd = max(c.odd, room%size)
 }
 
-// filledIn is how many members of begun slices may have taken room in a domain that is smaller than the one of its slice.
-func (p *planner) filledIn(sub, key int) int64 {
-	if key == p.Slice {
-		return 0 // its room knows
-	}
-	for _, s := range p.begun {
-		if s.At == sub {
-			return s.Members
-		}
-	}
-	return 0
-}
-
 // fillSlices puts members where slices were begun before and lack some. What lacks there and has no room waits: it belongs nowhere else.
 func (p *planner) fillSlices() {
 	if p.SliceSize == 0 {
 		return
 	}
-	p.room = slices.Clone(p.Copies[p.Slice])
+	p.room, p.taken = slices.Clone(p.Copies[p.Slice]), make([]int64, len(p.Copies[p.Slice]))
 	for sub, held := range p.Held {
 		lacks := min((p.SliceSize-held%p.SliceSize)%p.SliceSize, p.waiting)
 		if lacks == 0 {
@@ -246,7 +237,7 @@ func (p *planner) fillSlices() {
 		}
 		p.waiting -= lacks
 		if fits := min(lacks, p.room[sub]); fits > 0 {
-			p.room[sub] -= fits
+			p.room[sub], p.taken[sub] = p.room[sub]-fits, fits
 			p.filled += fits
 			p.begun = append(p.begun, Share{Domain: Domain{Key: p.Slice, At: sub}, Members: fits})
 		}

@@ -164,7 +164,7 @@ func (f *Finder) unitsOf() map[uint64]int32 {
 	out := map[uint64]int32{}
 	for g := range f.Groups.All() {
 		if spec := g.Spec(); spec != nil && spec.Whole && g.Scheduled() > 0 {
-			for _, m := range g.Members() {
+			for m := range g.EachMember() {
 				if number := f.Nodes.NumberOf(m.Pod.UID); number != 0 {
 					out[number] = spec.Priority
 				}
@@ -303,7 +303,7 @@ func (x *gangSearch) inDomains(key string, nodes []string) GangPlan {
 	x.ask.List = false
 	all := x.Engine.Evaluator().Leavers(x.tables, x.classes, &x.ask)
 	for row, copies := range all.Sums {
-		if domain, has := x.domainOf(row.Shard, row.Row, key); has && (own == "" || domain == own) {
+		if domain, has := x.Nodes.Table(int(row.Shard)).Label(row.Row, key); has && (own == "" || domain == own) {
 			sum := byDomain[domain]
 			byDomain[domain] = [2]int64{sum[0] + int64(copies[0]), sum[1] + int64(copies[1])}
 		}
@@ -323,7 +323,7 @@ func (x *gangSearch) inDomains(key string, nodes []string) GangPlan {
 	best := GangPlan{Refused: stillShort}
 	for _, domain := range names[:min(len(names), maxDomains)] {
 		plan := x.in(func(t *scorer.Table, row uint32) bool {
-			d, has := x.domainOf(t.Shard(), row, key)
+			d, has := t.Label(row, key)
 			return has && d == domain
 		})
 		if plan.Refused == "" && (best.Refused != "" || plan.cost.compare(best.cost) < 0) {
@@ -331,16 +331,6 @@ func (x *gangSearch) inDomains(key string, nodes []string) GangPlan {
 		}
 	}
 	return best
-}
-
-// domainOf is the value of a row's label.
-func (x *gangSearch) domainOf(shard, row uint32, key string) (value string, has bool) {
-	n := x.Nodes.Node(x.Nodes.Table(int(shard)).Name(row))
-	if n == nil {
-		return "", false
-	}
-	value, has = n.Labels[key]
-	return value, has
 }
 
 // AwaitsVictims tells whether victims of a scheduler are still leaving a node.
