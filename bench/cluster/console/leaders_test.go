@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"github.com/shardsched/shardsched/bench/internal/process"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
@@ -16,7 +17,7 @@ func etcd(t *testing.T) (endpoint string) {
 	t.Helper()
 	e := embed.NewConfig()
 	e.Dir, e.LogLevel, e.LogOutputs = t.TempDir(), "panic", []string{"stderr"}
-	clients, err := url.Parse("http://" + freeAddress(t))
+	clients, err := url.Parse("http://" + process.MustFreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,10 +55,10 @@ func TestLeaders(t *testing.T) {
 		_, err := s.LineWith(ctx, "Became leader")
 		r.must(err)
 	}
-	firstAt := [2]string{freeAddress(t), freeAddress(t)}
+	firstAt := [2]string{process.MustFreeAddress(t), process.MustFreeAddress(t)}
 	first := start("first", firstAt[0], firstAt[1])
 	leads(first)
-	second := start("second", freeAddress(t), freeAddress(t))
+	second := start("second", process.MustFreeAddress(t), process.MustFreeAddress(t))
 	apply(r, first, build.Node("n1").CPU("4").Memory("8Gi").Obj())
 
 	leader, follower := r.open(first.console), r.openTo(second.console, true)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -200,16 +199,6 @@ func sortOf(address string) string {
 		names = append(names, name)
 	}
 	return fmt.Sprint(u.Path, sorted(names))
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func escape(s string) string { return url.QueryEscape(s) }

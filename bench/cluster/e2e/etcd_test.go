@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -93,7 +92,7 @@ func newEtcd(r *rig) *etcd {
 	r.t.Helper()
 	e := &etcd{r: r, dir: r.t.TempDir()}
 	for attempt := 1; ; attempt++ {
-		e.listen = freeAddress(r.t)
+		e.listen = process.MustFreeAddress(r.t)
 		err := e.start()
 		if err == nil {
 			break
@@ -110,16 +109,6 @@ func newEtcd(r *rig) *etcd {
 	r.t.Cleanup(func() { c.Close() })
 	e.client = c
 	return e
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (e *etcd) endpoint() string { return "http://" + e.listen }

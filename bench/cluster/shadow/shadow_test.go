@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -140,7 +139,7 @@ type shadowed struct {
 // shadow starts one by a configuration file, and returns when it watches.
 func (r *rig) shadow(t *testing.T, name, config string, args ...string) *shadowed {
 	t.Helper()
-	file, address := filepath.Join(t.TempDir(), "kube-scheduler.yaml"), freeAddress(t)
+	file, address := filepath.Join(t.TempDir(), "kube-scheduler.yaml"), process.MustFreeAddress(t)
 	write(t, file, "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+config)
 	p, err := r.Run(name, r.program, append([]string{"shadow", "--kubeconfig", r.kubeconfig, "--config", file, "--http-listen", address}, args...)...)
 	if err != nil {
@@ -499,15 +498,4 @@ func (r *rig) wantReads(t *testing.T) {
 // isReview tells whether it was asked what the asker may do.
 func isReview(e auditv1.Event) bool {
 	return e.Verb == "create" && e.ObjectRef.Resource == "selfsubjectaccessreviews"
-}
-
-// freeAddress is a loopback address that was free just now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -59,7 +58,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	r := &rig{t: t, ctx: ctx, dir: t.TempDir(), bin: t.TempDir(), group: process.NewGroup(t.ArtifactDir()), listen: freeAddress(t),
+	r := &rig{t: t, ctx: ctx, dir: t.TempDir(), bin: t.TempDir(), group: process.NewGroup(t.ArtifactDir()), listen: process.MustFreeAddress(t),
 		metrics: map[string]string{}, clients: map[string]string{}, programs: map[string]*process.Process{}}
 	t.Cleanup(r.close)
 	r.build("../../..", "./cmd/shardsched")
@@ -101,7 +100,7 @@ func (r *rig) close() {
 // startEtcd starts etcd's own server on a folder, and returns when it answers.
 func (r *rig) startEtcd(dir string) {
 	r.t.Helper()
-	peers := "http://" + freeAddress(r.t)
+	peers := "http://" + process.MustFreeAddress(r.t)
 	r.lives++
 	p, err := r.group.Start(fmt.Sprintf("etcd-%d", r.lives), filepath.Join(r.bin, "server"), "--data-dir", filepath.Join(r.dir, dir),
 		"--listen-client-urls", "http://"+r.listen, "--advertise-client-urls", "http://"+r.listen,
@@ -185,20 +184,10 @@ func (r *rig) until(what string, met func() error) {
 	}
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // coordinator starts one, or one that has ended again.
 func (r *rig) coordinator(name string) {
 	r.t.Helper()
-	r.metrics[name] = freeAddress(r.t)
+	r.metrics[name] = process.MustFreeAddress(r.t)
 	p, err := r.group.Start(name, filepath.Join(r.bin, "shardsched"), "coordinator", "--standalone", "--cluster", cluster,
 		"--etcd-endpoints", "http://"+r.listen, "--listen", "127.0.0.1:0", "--http-listen", r.metrics[name], "--leader-elect-lease-duration", "3s")
 	if err != nil {

@@ -3,7 +3,6 @@ package journeys
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -25,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/shardsched/shardsched/bench/deploy/chart"
+	"github.com/shardsched/shardsched/bench/internal/process"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
@@ -260,15 +260,9 @@ func must(t testing.TB, err error) {
 // etcdWith runs an etcd of one member with the certificates of a folder.
 func etcdWith(t *testing.T, pki string) (endpoint string) {
 	t.Helper()
-	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		defer l.Close()
-		return l.Addr().String()
-	}
 	c := embed.NewConfig()
 	c.Dir, c.LogLevel, c.UnsafeNoFsync = t.TempDir(), "fatal", true
-	clients, peers := url.URL{Scheme: "https", Host: free()}, url.URL{Scheme: "http", Host: free()}
+	clients, peers := url.URL{Scheme: "https", Host: process.MustFreeAddress(t)}, url.URL{Scheme: "http", Host: process.MustFreeAddress(t)}
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)

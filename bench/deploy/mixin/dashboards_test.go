@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -234,12 +233,7 @@ func newBed(t *testing.T, wanted map[string]bool) *bed {
 	b := &bed{Cluster: testbed.New(t, testbed.Config{NoAudit: true}), workers: map[string]string{},
 		scrapes: scrapes{wanted: wanted, series: map[string][]float64{}}}
 	for _, name := range []string{"worker-a", "worker-b"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.workers[name] = l.Addr().String()
-		l.Close()
+		b.workers[name] = process.MustFreeAddress(t)
 		b.processes = append(b.processes, b.Worker(name, "--http-listen="+b.workers[name], "--logging-format=json", "-v=2"))
 	}
 	for _, name := range []string{"leads", "stands-by"} {

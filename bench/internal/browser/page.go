@@ -159,7 +159,7 @@ const quiet = 300 * time.Millisecond
 // Settle waits until no request has been under way for a while.
 func (p *Page) Settle() error {
 	for since, until := time.Now(), time.Now().Add(patience); time.Since(since) < quiet; {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the browser tells of requests, not of their absence
 		p.mu.Lock()
 		n := p.pending
 		p.mu.Unlock()
@@ -189,7 +189,7 @@ func Eval[T any](p *Page, expression string) (out T, err error) {
 
 // Until waits until an expression is true, through navigations too.
 func (p *Page) Until(expression string) error {
-	for until := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // an expression has to be asked again
 		ok, err := Eval[bool](p, "!!("+expression+")")
 		switch {
 		case ok && err == nil:

@@ -148,7 +148,7 @@ func (q *Quota) Close() error {
 		if err := os.Remove(q.dir); !errors.Is(err, syscall.EBUSY) {
 			return err
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // nobody tells when it has
 	}
 	return fmt.Errorf("%s: processes are left in it", q.dir)
 }

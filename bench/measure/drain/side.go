@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 
 	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
 	"github.com/shardsched/shardsched/bench/internal/process"
@@ -29,7 +28,7 @@ func (o *options) startSide(ctx context.Context, bed *testbed.Bed, side string) 
 	if side == upstream {
 		return bed.Upstream(ctx, s)
 	}
-	address, err := freeAddress()
+	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -50,16 +49,6 @@ func (o *options) startSide(ctx context.Context, bed *testbed.Bed, side string) 
 		}
 	}
 	return p, nil
-}
-
-// freeAddress is a loopback address that was free just now.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // stopSide ends the scheduler's processes in the order in which they were started.

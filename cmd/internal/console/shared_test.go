@@ -17,7 +17,7 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// slow answers each call after a while, and counts them.
+// slow answers each call after a while, and counts them. The time is synctest's here: a Sleep lasts until all else stands still.
 type slow struct {
 	grpc.ClientConnInterface
 	takes               time.Duration
