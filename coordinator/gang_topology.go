@@ -249,7 +249,9 @@ func isScalar(resource string) bool {
 	return true
 }
 
-// requestOf is what a pod requests of a resource, as NodeResourcesFit scores it.
+// requestOf is what a pod requests of a resource, as NodeResourcesFit scores it on nodes.
+//
+// Differs from upstream: what a pod itself requests, beside its containers, counts for domains, too. Upstream overlooks it there.
 func requestOf(u *pb.PodUsage, resource string) int64 {
 	switch v1.ResourceName(resource) {
 	case v1.ResourceCPU:

@@ -28,7 +28,8 @@ type Group struct {
 	// since is when it began to be tried; zero: when the first of the pods was ready. due is its deadline; zero: it has none.
 	since, due time.Time
 	givenUp    bool
-	// recalled: one of the pods was given back that an event helps.
+	// lead is the pod that they were popped for last. recalled: one of the pods was given back that an event helps.
+	lead     *Pod
 	recalled bool
 	// failed: the last attempt of one of the pods has ended in an error, and the others wait with it.
 	failed bool
@@ -220,6 +221,7 @@ func (q *Queue) popWithMates(p *Pod, early bool, into []*Pod) []*Pod {
 		return append(into, q.pop(p))
 	}
 	from := len(into)
+	p.Group.lead = p
 	p.Group.wait.counted, p.Group.recalled = false, false
 	for _, m := range p.Group.pods {
 		if m.place != InFlight && m.place != Gated {
@@ -254,26 +256,10 @@ func inGang(a, b *Pod) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.FirstAttempt.Compare(b.FirstAttempt), cmp.Compare(a.Seq, b.Seq))
 }
 
-// first is the pod in flight that a pod group was popped for.
+// first is the pod that a pod in flight was popped for, which may be gone: its pod group is decided in the place of that.
 func (q *Queue) first(p *Pod) *Pod {
-	if p.Group == nil {
+	if p.Group == nil || p.Group.lead == nil {
 		return p
 	}
-	for _, m := range p.Group.pods {
-		if m.place == InFlight && q.leads(m, p) {
-			p = m
-		}
-	}
-	return p
-}
-
-// leads tells whether a pod was popped rather than another: those that were active go first, then those that backed off.
-func (q *Queue) leads(a, b *Pod) bool {
-	switch {
-	case a.from != b.from:
-		return a.from < b.from
-	case a.from == Active:
-		return q.active.before(a, b)
-	}
-	return q.backoff.before(a, b)
+	return p.Group.lead
 }

@@ -591,3 +591,18 @@ func TestAGangBacksOffAsItsLastAttemptHasEnded(t *testing.T) {
 		t.Errorf("popped %q, want it", names)
 	}
 }
+
+// A pod group keeps the turn of the pod that it was popped for, also where that one is not tried.
+func TestAGangKeepsTheTurnOfAPodThatIsGone(t *testing.T) {
+	x := newGangs(t)
+	x.set("g", 1)
+	x.add(member("leaving", "g").Obj())
+	x.add(build.Pod("other").Obj())
+	x.add(member("late", "g").Obj())
+	pods, names := x.pop(1)
+	x.wants(names, "leaving late")
+	x.Done(pods[0].Obj.UID)
+	if !x.Turn(pods[1]) {
+		t.Error("it has lost its turn to a pod that came after the first of its pods")
+	}
+}

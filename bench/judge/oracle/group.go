@@ -10,10 +10,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
 // Placement is nodes that the members of a pod group share: a domain, or the whole cluster. Its name is the domain's value.
@@ -132,7 +135,7 @@ func (o *Oracle) ScorePlacements(ctx context.Context, members []*v1.Pod, proposa
 		a := &fwk.PodGroupAssignments{Placement: p.Placement.Placement}
 		for _, pod := range members {
 			if node := p.Nodes[pod.UID]; node != "" {
-				a.ProposedAssignments = append(a.ProposedAssignments, assignment{pod, node})
+				a.ProposedAssignments = append(a.ProposedAssignments, assignment{flat(pod), node})
 			}
 		}
 		all = append(all, a)
@@ -161,6 +164,22 @@ func (o *Oracle) Suspend(members []*v1.Pod) (resume func()) {
 			}
 		}
 	}
+}
+
+// flat is a pod whose requests are those of its containers: upstream overlooks what a pod itself requests where it scores domains, and
+// counts it everywhere else. Ours counts it there, too.
+func flat(pod *v1.Pod) *v1.Pod {
+	if pod.Spec.Resources == nil {
+		return pod
+	}
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{NonMissingContainerRequests: v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewMilliQuantity(schedutil.DefaultMilliCPURequest, resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(schedutil.DefaultMemoryRequest, resource.DecimalSI),
+	}})
+	pod = pod.DeepCopy()
+	pod.Spec.Resources, pod.Spec.Overhead, pod.Spec.InitContainers = nil, nil, nil
+	pod.Spec.Containers = []v1.Container{{Name: "all", Resources: v1.ResourceRequirements{Requests: requests}}}
+	return pod
 }
 
 // Trial is a member on a node for as long as its pod group is tried.
