@@ -85,7 +85,7 @@ func (q *Queue) GiveBack(p *Pod) {
 		p.Attempts--
 		q.blame(p, p.RejectedBy)
 		to := p.from
-		if p.activated {
+		if p.activated && to == Unschedulable {
 			to = Active
 		}
 		waits := to == Unschedulable
