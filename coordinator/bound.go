@@ -44,12 +44,16 @@ type pendingBind struct {
 	newest *v1.Pod
 	// letGo says that the pod is not to be tried again if its bind fails.
 	letGo bool
+	// gang is the pod group that it is placed with, where others of it are bound, too; nil: it is alone.
+	gang *gangBinds
 }
 
 // binds are the placements on their way to their nodes.
 type binds struct {
 	// ready are those of the running batch.
 	ready []bind.Job
+	// gangs are those of pod groups, which wait until the commit is kept.
+	gangs []gangJobs
 	// pending are assumed, and the outcome of their binds is not known.
 	pending  map[types.UID]*pendingBind
 	outcomes bind.Outcomes
@@ -64,12 +68,17 @@ func (s *Scheduler) bindPending(a *attempt, d *pb.Decision) {
 // dispatch hands the batch's placements over to be bound. Once the term is to end nothing is bound any more: the next leader
 // decides.
 func (s *Scheduler) dispatch() {
-	jobs := s.binds.ready
-	s.binds.ready = nil
-	if len(jobs) == 0 || s.err != nil {
+	jobs, gangs := s.binds.ready, s.binds.gangs
+	s.binds.ready, s.binds.gangs = nil, nil
+	if s.err != nil {
 		return
 	}
-	s.cycles.Put(jobs)
+	if len(jobs) > 0 {
+		s.cycles.Put(jobs)
+	}
+	for _, g := range gangs {
+		s.dispatchGang(g)
+	}
 }
 
 // outcome takes the outcome of a bind to the loop, from any goroutine.
@@ -104,6 +113,7 @@ func (s *Scheduler) bound(jobs []bind.Job, errs []error) {
 		uid := job.Binding.Pod.UID
 		p := s.binds.pending[uid]
 		delete(s.binds.pending, uid)
+		s.endGangBind(p, err)
 		s.metrics.BindEnded(job.Binding.Pod.Spec.SchedulerName, job.PreBindTook, job.BindTook, job.Cycle != nil, err)
 		switch {
 		case err == nil:

@@ -75,6 +75,9 @@ type SchedulerConfig struct {
 	DisruptionController bool
 	// Journal keeps queue entries; nil: nowhere.
 	Journal journal.Store
+	// Gangs keeps where the pods of a pod group go that are being bound; nil: nowhere, and the next leader decides those anew that are not
+	// bound by then.
+	Gangs journal.GangStore
 	// History keeps what is remembered of decisions for the next leader, under the name Self; nil: nowhere.
 	History journal.HistoryStore
 	Self    string

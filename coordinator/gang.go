@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/shardsched/shardsched/coordinator/groups"
+	"github.com/shardsched/shardsched/coordinator/journal"
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
@@ -64,7 +65,10 @@ func (s *Scheduler) decideNext(ctx context.Context, attempts []attempt) (decided
 func (s *Scheduler) decideGang(ctx context.Context, attempts []attempt) bool {
 	g, begun := s.groups.Of(attempts[0].Pod.Obj), s.cfg.Now()
 	span := beginGangSpan(g, attempts)
-	o := s.placeGang(ctx, g, attempts)
+	o := s.keepPromise(ctx, g, attempts)
+	if o == nil {
+		o = s.placeGang(ctx, g, attempts)
+	}
 	switch {
 	case o.broken != nil:
 		o.undo(ctx)
@@ -89,9 +93,11 @@ func (s *Scheduler) decideGang(ctx context.Context, attempts []attempt) bool {
 	s.commit()
 	s.parking.unpark(attempts)
 	s.endGangSpan(span, o)
+	earlier := s.promises.end(s.queue, g.Name())
 	if o.code != gangFits {
 		s.failGang(ctx, o)
-	} else if !s.commitGang(ctx, o) {
+		s.gangs.Delete(earlier...)
+	} else if !s.commitGang(ctx, o, earlier) {
 		return false
 	}
 	s.tellGang(o)
@@ -129,8 +135,10 @@ func refusedGang(g *groups.Group, attempts []attempt) error {
 	return nil
 }
 
-// commitGang places the members that fit, in order, and sends the others back. It is false where the loop has to end.
-func (s *Scheduler) commitGang(ctx context.Context, o *gangOutcome) bool {
+// commitGang places the members that fit, in order, and sends the others back. It is false where the loop has to end. earlier are commits
+// of the pod group by earlier leaders.
+func (s *Scheduler) commitGang(ctx context.Context, o *gangOutcome, earlier []*journal.Commit) bool {
+	from := len(s.binds.ready)
 	for i := range o.members {
 		m := &o.members[i]
 		if !m.fits() {
@@ -139,6 +147,7 @@ func (s *Scheduler) commitGang(ctx context.Context, o *gangOutcome) bool {
 			return false
 		}
 	}
+	s.keepCommit(o, from, earlier)
 	if o.fit < len(o.members) {
 		left := s.queue.GroupOf(o.group.Name())
 		s.queue.GroupFailed(left, 0, 0)

@@ -51,6 +51,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		inbox:       newInbox(),
 		journal:     journal.New(cfg.Journal),
 		kept:        journal.NewHistory(cfg.History, cfg.Self),
+		gangs:       journal.NewGangs(cfg.Gangs),
 		budget:      budget{free: free},
 		ended:       make(chan struct{}),
 		binds:       binds{pending: map[types.UID]*pendingBind{}},

@@ -103,6 +103,13 @@ func runScenario(t *testing.T, all *objects.Snapshot, entries map[types.UID]*pb.
 // runScenarioWith runs a scenario with a scheduler that is configured otherwise.
 func runScenarioWith(t *testing.T, configure func(*SchedulerConfig), all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry, play func(*scenario)) {
 	t.Helper()
+	runScenarioAfter(t, configure, all, entries, nil, play)
+}
+
+// runScenarioAfter runs a scenario with a scheduler that finds commits of pod groups.
+func runScenarioAfter(t *testing.T, configure func(*SchedulerConfig), all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry,
+	commits map[string]*pb.GangCommit, play func(*scenario)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		x := &scenario{t: t, ctx: t.Context(), binder: &script{}, journal: newLedger(), ended: make(chan error, 1)}
 		for uid, e := range entries {
@@ -116,6 +123,7 @@ func runScenarioWith(t *testing.T, configure func(*SchedulerConfig), all *object
 		}
 		x.Scheduler = s
 		s.Load(all, entries)
+		s.LoadCommits(commits)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		x.cancel = cancel
 		go func() { x.ended <- s.Run(ctx) }()

@@ -59,6 +59,7 @@ type Scheduler struct {
 	claims    *devices.Binder
 	journal   *journal.Writer
 	kept      *journal.History
+	gangs     *journal.Gangs
 	guard     *quarantine.Guard
 	// evaluate is the fan-out's.
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error)
@@ -99,6 +100,7 @@ type Scheduler struct {
 	groups      *groups.Groups       // nil: there are no pod groups
 	domains     *domains.Index       // of pod groups' topology keys
 	holder      types.NamespacedName // the pod group that room is held for; zero: none
+	promises    promises
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.
 	failing map[types.UID]struct{}
@@ -194,6 +196,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.stop()
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.Run(ctx) })
+	behind.Go(func() { s.gangs.Run(ctx) })
 	behind.Go(func() { s.keepHistory(ctx) })
 	behind.Go(func() { s.cycles.Run(ctx) })
 	behind.Go(func() { s.countRefusals(ctx) })
@@ -205,6 +208,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	behind.Wait()
 	s.extenders.Wait()
 	behind.Go(func() { s.kept.Farewell(ctx) })
+	behind.Go(func() { s.gangs.Farewell(ctx) })
 	s.journal.Farewell(ctx)
 	behind.Wait()
 	if err := s.outOfTree.Close(); err != nil {
@@ -288,6 +292,11 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 		return false, true
 	case s.draining, s.cfg.Observe:
 		return false, false
+	}
+	if s.batch.popped = s.popPromised(s.batch.popped[:0]); len(s.batch.popped) > 0 {
+		s.aside.Others()
+		s.schedule(ctx, s.batch.popped)
+		return true, false
 	}
 	if len(s.parking.resumed) > 0 {
 		s.aside.Others()

@@ -19,6 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 
+	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/standalone/store"
@@ -48,12 +49,12 @@ func (k *mortal) killAfter(writes int, of string) {
 	k.of, k.left, k.writes = of, writes, nil
 }
 
-// counts tells whether a key is that of the pod, or of a claim that was made for it. Others may be written at any time, as by what was
+// counts tells whether a key is that of the pod, of a claim that was made for it, or of a commit of its pod group. Others may be written at any time, as by what was
 // left undone.
 func (k *mortal) counts(key string) bool {
-	for _, kind := range []string{"/objects/pods/default/", "/objects/resourceclaims/default/"} {
+	for _, kind := range []string{"/objects/pods/default/", "/objects/resourceclaims/default/", "/gangs/default/"} {
 		if _, name, ok := strings.Cut(key, kind); ok {
-			return name == k.of || strings.HasPrefix(name, k.of+"-")
+			return name == k.of || strings.HasPrefix(name, k.of+"-") || strings.HasPrefix(name, k.of+"/")
 		}
 	}
 	return false
@@ -72,7 +73,7 @@ func (k *mortal) wrote(ops []clientv3.Op) error {
 	var keys []string
 	for _, op := range ops {
 		if key := string(op.KeyBytes()); !op.IsGet() && k.counts(key) {
-			keys = append(keys, key[strings.Index(key, "/objects/"):])
+			keys = append(keys, strings.TrimPrefix(key, "/shardsched/test"))
 		}
 	}
 	if len(keys) == 0 || k.dead {
@@ -157,12 +158,12 @@ type mortalMember struct {
 }
 
 // start has a coordinator lead that is killed after so many writes of a pod; 0: it is not.
-func (f *fleet) start(name string, writes int, of string) mortalMember {
+func (f *fleet) start(name string, writes int, of string, change ...func(*coordinator.SchedulerConfig)) mortalMember {
 	f.t.Helper()
 	etcd := f.client()
 	k := &mortal{KV: etcd.KV, killed: make(chan struct{}), of: of, left: writes}
 	etcd.KV = k
-	m := f.joinWith(name, etcd)
+	m := f.joinWith(name, etcd, change...)
 	select {
 	case <-m.terms:
 	case <-k.killed: // before it has begun its term, by what it found undone
@@ -173,7 +174,7 @@ func (f *fleet) start(name string, writes int, of string) mortalMember {
 }
 
 // takeOver waits until a leader is killed, and has another lead, as start does.
-func (f *fleet) takeOver(from mortalMember, name string, writes int, of string) mortalMember {
+func (f *fleet) takeOver(from mortalMember, name string, writes int, of string, change ...func(*coordinator.SchedulerConfig)) mortalMember {
 	f.t.Helper()
 	select {
 	case <-from.killed:
@@ -182,7 +183,7 @@ func (f *fleet) takeOver(from mortalMember, name string, writes int, of string) 
 	}
 	f.lose(from.member)
 	from.leave()
-	return f.start(name, writes, of)
+	return f.start(name, writes, of, change...)
 }
 
 // TestTheNextLeaderGoesOnWhereOneWasKilled kills leaders after each write to etcd of a binding with claims, from that of the pod on,

@@ -100,7 +100,7 @@ func (k Kubernetes) prepare(ctx context.Context, t *term) (entries map[types.UID
 		return []any{"waited", synced.Sub(begun), "caughtUp", caughtUp.Sub(synced), "loaded", time.Since(caughtUp)}
 	}
 	if k.NoJournal {
-		sc.Journal, sc.History = nil, nil
+		sc.Journal, sc.History, sc.Gangs = nil, nil, nil
 		return nil, nil
 	}
 	err = persist(ctx, "load the queue journal", func(ctx context.Context) (err error) {

@@ -36,6 +36,8 @@ type land struct {
 	mu       sync.Mutex
 	version  int
 	nodes    []*v1.Node
+	others   []objects.Object
+	bindable int // how many binds go through before the next is held; less than 0: all
 	pods     map[string]*v1.Pod
 	readers  map[*picturer]func([]objects.Event)
 	held     chan struct{} // binds wait for it; nil: they don't
@@ -63,7 +65,8 @@ func newLandOn(t *testing.T, onEtcd embedetcd.Config, nodes ...*v1.Node) *land {
 	t.Cleanup(etcd.Close)
 	l := &land{
 		t: t, ctx: ctx, etcd: etcd, lease: &leaseserver.Server{}, nodes: nodes, pods: map[string]*v1.Pod{},
-		readers: map[*picturer]func([]objects.Event){}, waiting: make(chan struct{}, 1000), changed: make(chan struct{}),
+		bindable: -1,
+		readers:  map[*picturer]func([]objects.Event){}, waiting: make(chan struct{}, 1000), changed: make(chan struct{}),
 	}
 	l.own = l.client()
 	return l
@@ -117,6 +120,9 @@ func (l *land) hold() func() {
 func (l *land) bind(ctx context.Context, fence func() error, b objects.Binding) error {
 	l.mu.Lock()
 	held := l.held
+	if l.bindable--; l.bindable == 0 {
+		l.held = make(chan struct{})
+	}
 	l.mu.Unlock()
 	if held != nil {
 		l.waiting <- struct{}{}
@@ -216,7 +222,7 @@ func (p *picturer) Subscribe(deliver func([]objects.Event)) (*objects.Snapshot, 
 	l := p.land
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := &objects.Snapshot{Nodes: l.nodes}
+	all := &objects.Snapshot{Nodes: l.nodes, Cluster: l.others}
 	for _, pod := range l.pods {
 		all.Pods = append(all.Pods, pod)
 	}

@@ -299,7 +299,12 @@ func (c *contender) load(ctx context.Context, t *term) (s *coordinator.Scheduler
 	}
 	t.store = store.New(c.Etcd, sc.Cluster, store.WithRegisterer(sc.Registerer), store.WithLeader(c.Record.GetId()))
 	sc.Journal, sc.History, sc.Self = journal{t.store, t}, history{t.store, t}, c.Record.GetId()
+	sc.Gangs = gangs{t.store, t}
 	entries, err := c.Mode.prepare(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	commits, err := loadGangs(ctx, t)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -316,7 +321,8 @@ func (c *contender) load(ctx context.Context, t *term) (s *coordinator.Scheduler
 		return nil, nil, err
 	}
 	s.Load(all, entries)
-	amounts := []any{"nodes", len(all.Nodes), "pods", len(all.Pods), "journal", len(entries)}
+	s.LoadCommits(commits)
+	amounts := []any{"nodes", len(all.Nodes), "pods", len(all.Pods), "journal", len(entries), "commits", len(commits)}
 	klog.FromContext(ctx).Info("Loaded", append(amounts, t.notes(all)...)...)
 	return s, stop, nil
 }
@@ -330,6 +336,29 @@ type journal struct {
 // SaveEntries is part of the Store of package journal.
 func (j journal) SaveEntries(ctx context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
 	return j.store.SaveEntries(ctx, j.fence, put, del)
+}
+
+// gangs writes commits of pod groups under a term.
+type gangs struct {
+	store *store.Store
+	fence lease.Fence
+}
+
+// SaveGangs is part of the GangStore of package journal.
+func (g gangs) SaveGangs(ctx context.Context, put map[string]*pb.GangCommit, del []string) error {
+	return g.store.SaveGangs(ctx, g.fence, put, del)
+}
+
+// loadGangs reads the commits that earlier leaders have left.
+func loadGangs(ctx context.Context, t *term) (commits map[string]*pb.GangCommit, err error) {
+	if t.config.Gangs == nil {
+		return nil, nil
+	}
+	err = persist(ctx, "load the commits of pod groups", func(ctx context.Context) (err error) {
+		commits, err = t.store.LoadGangs(ctx)
+		return err
+	})
+	return commits, err
 }
 
 // history writes what is remembered of decisions under a term.

@@ -170,20 +170,22 @@ func (f *fleet) join(id string) *member {
 	return f.joinWith(id, f.client())
 }
 
-// joinWith is join with a client of etcd.
-func (f *fleet) joinWith(id string, etcd *clientv3.Client) *member {
+// joinWith is join with a client of etcd; change may change the configuration.
+func (f *fleet) joinWith(id string, etcd *clientv3.Client, change ...func(*coordinator.SchedulerConfig)) *member {
 	f.t.Helper()
 	record := &pb.LeaderRecord{Id: id, Address: id + ".example:7000"}
 	m := &member{f: f, id: id, api: api.New(api.Config{Self: record}), etcd: etcd, terms: make(chan *coordinator.Scheduler, 100), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(f.ctx)
 	m.cancel = cancel
-	go func() {
-		m.ended <- Run(ctx, Config{
-			Etcd: m.etcd, Record: record, LeaseTTL: 2 * time.Second, API: m.api, Mode: Standalone{},
-			Scheduler: coordinator.SchedulerConfig{Cluster: "test", Shards: 4, BatchSize: 64, Groups: groups.All()},
-			Leading:   func(s *coordinator.Scheduler) { m.terms <- s },
-		})
-	}()
+	cfg := Config{
+		Etcd: m.etcd, Record: record, LeaseTTL: 2 * time.Second, API: m.api, Mode: Standalone{},
+		Scheduler: coordinator.SchedulerConfig{Cluster: "test", Shards: 4, BatchSize: 64, Groups: groups.All()},
+		Leading:   func(s *coordinator.Scheduler) { m.terms <- s },
+	}
+	for _, f := range change {
+		f(&cfg.Scheduler)
+	}
+	go func() { m.ended <- Run(ctx, cfg) }()
 	f.t.Cleanup(func() { m.leave() })
 	return m
 }

@@ -251,6 +251,30 @@ func (q *Queue) popWithMates(p *Pod, early bool, into []*Pod) []*Pod {
 	return into
 }
 
+// PopGroup pops all pods of a pod group that wait for anything but a gate, as PopBatch does, though it is not their turn. They need no Turn.
+func (q *Queue) PopGroup(g *Group, into []*Pod) []*Pod {
+	lead := q.waitingLead(g)
+	if lead == nil {
+		return into
+	}
+	from := len(into)
+	into = q.popWithMates(lead, false, into)
+	for _, p := range into[from:] {
+		p.last = true
+	}
+	return into
+}
+
+// waitingLead is Lead of the pods that are not in flight.
+func (q *Queue) waitingLead(g *Group) (lead *Pod) {
+	for _, p := range g.pods {
+		if p.place != Gated && p.place != InFlight && (lead == nil || q.active.before(p, lead)) {
+			lead = p
+		}
+	}
+	return lead
+}
+
 // inGang is the order in which members are decided.
 func inGang(a, b *Pod) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.FirstAttempt.Compare(b.FirstAttempt), cmp.Compare(a.Seq, b.Seq))

@@ -88,6 +88,14 @@ func (q *Queue) Nominations() uint64 { return q.nominations.changes }
 // NominationsOf is described at Nominations.
 func (q *Queue) NominationsOf(node string) uint64 { return q.nominations.changed[node] }
 
+// Unnominate ends what Nominate has said: a pod's nomination goes by its status.
+func (q *Queue) Unnominate(p *Pod) {
+	if p.place != Gone && !p.deleted {
+		p.nominated = nil
+		q.nominations.update(p)
+	}
+}
+
 // Nominate nominates a pod of the queue to a node, "": to none, whatever its status says. It
 // is to be called after Unschedulable, which itself goes by what the pod's status says, or Nominate
 // said before, and Error, which takes any nomination away.

@@ -6,6 +6,7 @@
 //	  objects/pods/<namespace>/<name>   each kind under its plural
 //	  objects/storageclasses/<name> …
 //	  queue/<pod uid>                   QueueEntry of a pending pod
+//	  gangs/<namespace>/<name>/…        GangCommit of a pod group whose pods are being bound
 //
 // The mod revision of an object's key is its resourceVersion; it is not part of the
 // stored bytes.

@@ -33,6 +33,7 @@ func writes(t *testing.T, s *store.Store, f lease.Fence, b objects.Binding) map[
 		"bind":    s.Bind(t.Context(), f, []objects.Binding{b})[0],
 		"update":  updated,
 		"journal": s.SaveEntries(t.Context(), f, map[types.UID]*pb.QueueEntry{"x": {}}, []types.UID{"y"}),
+		"gangs":   s.SaveGangs(t.Context(), f, map[string]*pb.GangCommit{"d/g/1": {PodGroup: "d/g", Parts: 1}}, []string{"d/g/0"}),
 		"history": s.SaveHistory(t.Context(), f, map[int][]byte{3: []byte("x")}),
 	}
 }

@@ -14,11 +14,12 @@ type keys struct {
 	objects string // every object's key begins with it
 	queue   string
 	history string
+	gangs   string
 }
 
 func keysOf(cluster string) keys {
 	root := "/shardsched/" + cluster + "/"
-	return keys{objects: root + "objects/", queue: root + "queue/", history: root + "history/"}
+	return keys{objects: root + "objects/", queue: root + "queue/", history: root + "history/", gangs: root + "gangs/"}
 }
 
 // kind is the prefix of all objects of a kind, or of those in one namespace.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,7 @@ import (
 
 var golden = flag.String("golden", "", "write what this build stores into testdata/stored, as that of a release: v1.2.3")
 
-// keptKey is a key in etcd as a release wrote it, and what it means: an object or a QueueEntry, in JSON.
+// keptKey is a key in etcd as a release wrote it, and what it means: an object, a QueueEntry or a GangCommit, in JSON.
 type keptKey struct {
 	Key   string          `json:"key"`
 	Value []byte          `json:"value"`
@@ -58,10 +59,12 @@ func TestStoredByEachRelease(t *testing.T) {
 			t.Errorf("%s: want one in a golden file, got none: make golden", kind)
 		}
 	}
-	all := (&pb.QueueEntry{}).ProtoReflect().Descriptor().Fields()
-	for i := range all.Len() {
-		if name := all.Get(i).JSONName(); !fields[name] {
-			t.Errorf("field %s of a QueueEntry: want it in a golden file, got none: make golden", name)
+	for _, m := range []proto.Message{&pb.QueueEntry{}, &pb.GangCommit{}} {
+		all := m.ProtoReflect().Descriptor().Fields()
+		for i := range all.Len() {
+			if name := all.Get(i).JSONName(); !fields[name] {
+				t.Errorf("field %s of a %T: want it in a golden file, got none: make golden", name, m)
+			}
 		}
 	}
 }
@@ -131,6 +134,13 @@ func wantStored(t *testing.T, all []keptKey) {
 	for uid, e := range entries {
 		got["/shardsched/test/queue/"+string(uid)] = tree(t, protoJSON(t, e))
 	}
+	commits, err := r.LoadGangs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, part := range commits {
+		got["/shardsched/test/gangs/"+key] = tree(t, protoJSON(t, part))
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-stored +loaded:\n%s", d)
 	}
@@ -157,7 +167,7 @@ func meaning(t *testing.T, obj objects.Object) []byte {
 	return text
 }
 
-func protoJSON(t *testing.T, e *pb.QueueEntry) []byte {
+func protoJSON(t *testing.T, e proto.Message) []byte {
 	t.Helper()
 	text, err := protojson.Marshal(e)
 	if err != nil {
@@ -205,6 +215,13 @@ func writeGolden(t *testing.T, file string) {
 	if err := r.SaveEntries(t.Context(), r.fence, map[types.UID]*pb.QueueEntry{"uid-pending": entry}, nil); err != nil {
 		t.Fatal(err)
 	}
+	commit := &pb.GangCommit{
+		PodGroup: "shop/train", Term: 7, Seq: 12, Part: 1, Parts: 2, Members: []*pb.GangMember{{Uid: "uid-a", Node: "n1"}, {Uid: "uid-b", Node: "n2"}},
+	}
+	gangKey := "shop/train/0000000000000007-000000000000000c-0001"
+	if err := r.SaveGangs(t.Context(), r.fence, map[string]*pb.GangCommit{gangKey: commit}, nil); err != nil {
+		t.Fatal(err)
+	}
 	kept, err := r.client.Get(t.Context(), "/shardsched/test/", clientv3.WithPrefix())
 	if err != nil {
 		t.Fatal(err)
@@ -212,13 +229,16 @@ func writeGolden(t *testing.T, file string) {
 	var out bytes.Buffer
 	for _, kv := range kept.Kvs {
 		x := keptKey{Key: string(kv.Key), Value: kv.Value}
-		if strings.Contains(x.Key, "/objects/") {
+		switch {
+		case strings.Contains(x.Key, "/objects/"):
 			obj, err := objects.Decode(kv.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
 			x.Means = meaning(t, obj)
-		} else {
+		case strings.Contains(x.Key, "/gangs/"):
+			x.Means = protoJSON(t, commit)
+		default:
 			x.Means = protoJSON(t, entry)
 		}
 		if err := json.NewEncoder(&out).Encode(x); err != nil {

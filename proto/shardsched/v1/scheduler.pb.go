@@ -8744,6 +8744,148 @@ func (x *QueueEntry) GetMessage() string {
 	return ""
 }
 
+// GangCommit is a part of what the journal keeps of a pod group that is placed, until all of its pods are bound: where they go. It counts
+// once all parts are there.
+type GangCommit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// namespace/name of the PodGroup
+	PodGroup string `protobuf:"bytes,1,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	// The leader's, and the number of the first decision: of two commits with a pod, that with the higher numbers tells where it goes.
+	Term uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Seq  uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// This is part `part` of `parts`.
+	Part          uint32        `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"`
+	Parts         uint32        `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
+	Members       []*GangMember `protobuf:"bytes,6,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangCommit) Reset() {
+	*x = GangCommit{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangCommit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangCommit) ProtoMessage() {}
+
+func (x *GangCommit) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangCommit.ProtoReflect.Descriptor instead.
+func (*GangCommit) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *GangCommit) GetPodGroup() string {
+	if x != nil {
+		return x.PodGroup
+	}
+	return ""
+}
+
+func (x *GangCommit) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *GangCommit) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *GangCommit) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *GangCommit) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *GangCommit) GetMembers() []*GangMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// GangMember is a pod of a pod group, and its node.
+type GangMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uid           string                 `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangMember) Reset() {
+	*x = GangMember{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[111]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangMember) ProtoMessage() {}
+
+func (x *GangMember) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[111]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangMember.ProtoReflect.Descriptor instead.
+func (*GangMember) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{111}
+}
+
+func (x *GangMember) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *GangMember) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
 // HistoryChunk is a part of what a leader remembers of decisions, as it is kept for the next one. Absent decided_by stands for leader.
 type HistoryChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8760,7 +8902,7 @@ type HistoryChunk struct {
 
 func (x *HistoryChunk) Reset() {
 	*x = HistoryChunk{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[110]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8772,7 +8914,7 @@ func (x *HistoryChunk) String() string {
 func (*HistoryChunk) ProtoMessage() {}
 
 func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[110]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8785,7 +8927,7 @@ func (x *HistoryChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryChunk.ProtoReflect.Descriptor instead.
 func (*HistoryChunk) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{110}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *HistoryChunk) GetLeader() string {
@@ -8833,7 +8975,7 @@ type Departure struct {
 
 func (x *Departure) Reset() {
 	*x = Departure{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[111]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8845,7 +8987,7 @@ func (x *Departure) String() string {
 func (*Departure) ProtoMessage() {}
 
 func (x *Departure) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[111]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8858,7 +9000,7 @@ func (x *Departure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Departure.ProtoReflect.Descriptor instead.
 func (*Departure) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{111}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Departure) GetNamespace() string {
@@ -8916,7 +9058,7 @@ type KeptTrace struct {
 
 func (x *KeptTrace) Reset() {
 	*x = KeptTrace{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[112]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8928,7 +9070,7 @@ func (x *KeptTrace) String() string {
 func (*KeptTrace) ProtoMessage() {}
 
 func (x *KeptTrace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[112]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8941,7 +9083,7 @@ func (x *KeptTrace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptTrace.ProtoReflect.Descriptor instead.
 func (*KeptTrace) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{112}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *KeptTrace) GetUid() string {
@@ -9650,7 +9792,19 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"rejectedBy\x12%\n" +
 	"\x0enominated_node\x18\t \x01(\tR\rnominatedNode\x12\x18\n" +
 	"\amessage\x18\n" +
-	" \x01(\tR\amessage\"\xcd\x01\n" +
+	" \x01(\tR\amessage\"\xae\x01\n" +
+	"\n" +
+	"GangCommit\x12\x1b\n" +
+	"\tpod_group\x18\x01 \x01(\tR\bpodGroup\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04part\x18\x04 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x05 \x01(\rR\x05parts\x123\n" +
+	"\amembers\x18\x06 \x03(\v2\x19.shardsched.v1.GangMemberR\amembers\"2\n" +
+	"\n" +
+	"GangMember\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xcd\x01\n" +
 	"\fHistoryChunk\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x129\n" +
 	"\tdecisions\x18\x02 \x03(\v2\x1b.shardsched.v1.PastDecisionR\tdecisions\x128\n" +
@@ -9726,7 +9880,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 115)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),                // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),              // 1: shardsched.v1.WatchEventType
@@ -9841,12 +9995,14 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*NotLeader)(nil),                // 110: shardsched.v1.NotLeader
 	(*NotKept)(nil),                  // 111: shardsched.v1.NotKept
 	(*QueueEntry)(nil),               // 112: shardsched.v1.QueueEntry
-	(*HistoryChunk)(nil),             // 113: shardsched.v1.HistoryChunk
-	(*Departure)(nil),                // 114: shardsched.v1.Departure
-	(*KeptTrace)(nil),                // 115: shardsched.v1.KeptTrace
-	(*durationpb.Duration)(nil),      // 116: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 117: google.protobuf.Timestamp
-	(*ReasonCount)(nil),              // 118: shardsched.v1.ReasonCount
+	(*GangCommit)(nil),               // 113: shardsched.v1.GangCommit
+	(*GangMember)(nil),               // 114: shardsched.v1.GangMember
+	(*HistoryChunk)(nil),             // 115: shardsched.v1.HistoryChunk
+	(*Departure)(nil),                // 116: shardsched.v1.Departure
+	(*KeptTrace)(nil),                // 117: shardsched.v1.KeptTrace
+	(*durationpb.Duration)(nil),      // 118: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 119: google.protobuf.Timestamp
+	(*ReasonCount)(nil),              // 120: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	3,   // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -9857,8 +10013,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,   // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	4,   // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	12,  // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	116, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	117, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	118, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	119, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	15,  // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	18,  // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	21,  // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -9868,40 +10024,40 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	29,  // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
 	81,  // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	25,  // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	118, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	120, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	26,  // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
 	70,  // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
 	78,  // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
 	80,  // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	30,  // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
 	37,  // 25: shardsched.v1.ExplainResponse.causes:type_name -> shardsched.v1.Cause
-	117, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
+	119, // 26: shardsched.v1.ExplainResponse.gone:type_name -> google.protobuf.Timestamp
 	36,  // 27: shardsched.v1.ExplainResponse.arrival:type_name -> shardsched.v1.Arrival
 	32,  // 28: shardsched.v1.ExplainResponse.spread:type_name -> shardsched.v1.SpreadConstraint
 	34,  // 29: shardsched.v1.ExplainResponse.budgets:type_name -> shardsched.v1.DisruptionBudget
 	35,  // 30: shardsched.v1.ExplainResponse.workload_members:type_name -> shardsched.v1.WorkloadPod
 	45,  // 31: shardsched.v1.ExplainResponse.pod_group:type_name -> shardsched.v1.PodGroupStatus
 	33,  // 32: shardsched.v1.SpreadConstraint.domains:type_name -> shardsched.v1.SpreadDomain
-	117, // 33: shardsched.v1.WorkloadPod.created:type_name -> google.protobuf.Timestamp
-	117, // 34: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
-	117, // 35: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
-	117, // 36: shardsched.v1.PendingPod.created:type_name -> google.protobuf.Timestamp
-	117, // 37: shardsched.v1.PendingPod.backoff_until:type_name -> google.protobuf.Timestamp
-	117, // 38: shardsched.v1.GateCount.oldest:type_name -> google.protobuf.Timestamp
+	119, // 33: shardsched.v1.WorkloadPod.created:type_name -> google.protobuf.Timestamp
+	119, // 34: shardsched.v1.Arrival.time:type_name -> google.protobuf.Timestamp
+	119, // 35: shardsched.v1.Arrival.leading_since:type_name -> google.protobuf.Timestamp
+	119, // 36: shardsched.v1.PendingPod.created:type_name -> google.protobuf.Timestamp
+	119, // 37: shardsched.v1.PendingPod.backoff_until:type_name -> google.protobuf.Timestamp
+	119, // 38: shardsched.v1.GateCount.oldest:type_name -> google.protobuf.Timestamp
 	37,  // 39: shardsched.v1.PendingGroup.causes:type_name -> shardsched.v1.Cause
-	117, // 40: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
+	119, // 40: shardsched.v1.PendingGroup.oldest:type_name -> google.protobuf.Timestamp
 	39,  // 41: shardsched.v1.PendingGroup.queues:type_name -> shardsched.v1.QueueCounts
 	40,  // 42: shardsched.v1.PendingGroup.oldest_pods:type_name -> shardsched.v1.PendingPod
 	42,  // 43: shardsched.v1.ListPendingResponse.groups:type_name -> shardsched.v1.PendingGroup
 	39,  // 44: shardsched.v1.ListPendingResponse.queues:type_name -> shardsched.v1.QueueCounts
-	116, // 45: shardsched.v1.ListPendingResponse.age_bins:type_name -> google.protobuf.Duration
+	118, // 45: shardsched.v1.ListPendingResponse.age_bins:type_name -> google.protobuf.Duration
 	41,  // 46: shardsched.v1.ListPendingResponse.gates:type_name -> shardsched.v1.GateCount
-	117, // 47: shardsched.v1.PodGroupStatus.created:type_name -> google.protobuf.Timestamp
-	118, // 48: shardsched.v1.PodGroupStatus.reasons:type_name -> shardsched.v1.ReasonCount
-	117, // 49: shardsched.v1.PodGroupStatus.since:type_name -> google.protobuf.Timestamp
+	119, // 47: shardsched.v1.PodGroupStatus.created:type_name -> google.protobuf.Timestamp
+	120, // 48: shardsched.v1.PodGroupStatus.reasons:type_name -> shardsched.v1.ReasonCount
+	119, // 49: shardsched.v1.PodGroupStatus.since:type_name -> google.protobuf.Timestamp
 	45,  // 50: shardsched.v1.ListPodGroupsResponse.pod_groups:type_name -> shardsched.v1.PodGroupStatus
 	46,  // 51: shardsched.v1.ListPodGroupsResponse.states:type_name -> shardsched.v1.PodGroupStateCount
-	117, // 52: shardsched.v1.PodGroupMember.created:type_name -> google.protobuf.Timestamp
+	119, // 52: shardsched.v1.PodGroupMember.created:type_name -> google.protobuf.Timestamp
 	45,  // 53: shardsched.v1.ExplainPodGroupResponse.status:type_name -> shardsched.v1.PodGroupStatus
 	49,  // 54: shardsched.v1.ExplainPodGroupResponse.members:type_name -> shardsched.v1.PodGroupMember
 	52,  // 55: shardsched.v1.ExplainNodeResponse.amounts:type_name -> shardsched.v1.NodeAmount
@@ -9912,35 +10068,35 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	59,  // 60: shardsched.v1.GetNodeMapResponse.scale:type_name -> shardsched.v1.NodeScale
 	58,  // 61: shardsched.v1.GetNodeMapResponse.classes:type_name -> shardsched.v1.NodeClass
 	64,  // 62: shardsched.v1.GetFragmentationResponse.resources:type_name -> shardsched.v1.ResourceFragmentation
-	116, // 63: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
-	117, // 64: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
-	116, // 65: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
+	118, // 63: shardsched.v1.ListTracesRequest.slow:type_name -> google.protobuf.Duration
+	119, // 64: shardsched.v1.Span.start:type_name -> google.protobuf.Timestamp
+	118, // 65: shardsched.v1.Span.took:type_name -> google.protobuf.Duration
 	67,  // 66: shardsched.v1.Trace.spans:type_name -> shardsched.v1.Span
 	68,  // 67: shardsched.v1.ListTracesResponse.traces:type_name -> shardsched.v1.Trace
 	81,  // 68: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	117, // 69: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	119, // 69: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
 	25,  // 70: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
 	76,  // 71: shardsched.v1.PastDecision.reviews:type_name -> shardsched.v1.Review
-	116, // 72: shardsched.v1.PastDecision.waited:type_name -> google.protobuf.Duration
-	116, // 73: shardsched.v1.PastDecision.took:type_name -> google.protobuf.Duration
+	118, // 72: shardsched.v1.PastDecision.waited:type_name -> google.protobuf.Duration
+	118, // 73: shardsched.v1.PastDecision.took:type_name -> google.protobuf.Duration
 	71,  // 74: shardsched.v1.PastDecision.preemption:type_name -> shardsched.v1.Preemption
 	72,  // 75: shardsched.v1.Preemption.victims:type_name -> shardsched.v1.PreemptedPod
 	73,  // 76: shardsched.v1.Preemption.budgets:type_name -> shardsched.v1.BudgetUse
-	116, // 77: shardsched.v1.ListDecisionsRequest.slow:type_name -> google.protobuf.Duration
+	118, // 77: shardsched.v1.ListDecisionsRequest.slow:type_name -> google.protobuf.Duration
 	70,  // 78: shardsched.v1.ListDecisionsResponse.decisions:type_name -> shardsched.v1.PastDecision
 	77,  // 79: shardsched.v1.Review.refusals:type_name -> shardsched.v1.Refusal
 	79,  // 80: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	117, // 81: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	117, // 82: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	119, // 81: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	119, // 82: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
 	25,  // 83: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
 	26,  // 84: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
 	82,  // 85: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
 	98,  // 86: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	116, // 87: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	116, // 88: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	116, // 89: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	118, // 87: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	118, // 88: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	118, // 89: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
 	85,  // 90: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	116, // 91: shardsched.v1.PluginUse.took:type_name -> google.protobuf.Duration
+	118, // 91: shardsched.v1.PluginUse.took:type_name -> google.protobuf.Duration
 	85,  // 92: shardsched.v1.ExtenderUse.latency:type_name -> shardsched.v1.Quantiles
 	86,  // 93: shardsched.v1.ListPluginsResponse.plugins:type_name -> shardsched.v1.PluginLatency
 	88,  // 94: shardsched.v1.ListPluginsResponse.uses:type_name -> shardsched.v1.PluginUse
@@ -9948,8 +10104,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	92,  // 96: shardsched.v1.GetConfigurationResponse.profiles:type_name -> shardsched.v1.ProfileConfiguration
 	93,  // 97: shardsched.v1.GetConfigurationResponse.differences:type_name -> shardsched.v1.ConfigurationDifference
 	94,  // 98: shardsched.v1.GetConfigurationResponse.lacking:type_name -> shardsched.v1.LackingPods
-	116, // 99: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	116, // 100: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	118, // 99: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	118, // 100: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
 	85,  // 101: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
 	96,  // 102: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
 	86,  // 103: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
@@ -9958,72 +10114,73 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	106, // 106: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
 	104, // 107: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
 	101, // 108: shardsched.v1.Summary.queues:type_name -> shardsched.v1.QueueLength
-	117, // 109: shardsched.v1.Summary.leading_since:type_name -> google.protobuf.Timestamp
+	119, // 109: shardsched.v1.Summary.leading_since:type_name -> google.protobuf.Timestamp
 	102, // 110: shardsched.v1.Summary.progress:type_name -> shardsched.v1.Progress
 	103, // 111: shardsched.v1.Summary.stages:type_name -> shardsched.v1.StageLatency
 	99,  // 112: shardsched.v1.Summary.pod_groups:type_name -> shardsched.v1.PodGroupOutcome
 	45,  // 113: shardsched.v1.PodGroupOutcome.status:type_name -> shardsched.v1.PodGroupStatus
 	100, // 114: shardsched.v1.PodGroupOutcome.nodes:type_name -> shardsched.v1.PodGroupNode
-	117, // 115: shardsched.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	119, // 115: shardsched.v1.Progress.time:type_name -> google.protobuf.Timestamp
 	85,  // 116: shardsched.v1.StageLatency.latency:type_name -> shardsched.v1.Quantiles
 	105, // 117: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
-	116, // 118: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	118, // 118: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
 	109, // 119: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
 	109, // 120: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	117, // 121: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	117, // 122: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	117, // 123: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	70,  // 124: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
-	114, // 125: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
-	115, // 126: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
-	117, // 127: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
-	5,   // 128: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	7,   // 129: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	9,   // 130: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	11,  // 131: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	14,  // 132: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	17,  // 133: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	20,  // 134: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	23,  // 135: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	51,  // 136: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
-	56,  // 137: shardsched.v1.SchedulerService.GetNodeMap:input_type -> shardsched.v1.GetNodeMapRequest
-	61,  // 138: shardsched.v1.SchedulerService.ListMapNodes:input_type -> shardsched.v1.ListMapNodesRequest
-	63,  // 139: shardsched.v1.SchedulerService.GetFragmentation:input_type -> shardsched.v1.GetFragmentationRequest
-	38,  // 140: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
-	44,  // 141: shardsched.v1.SchedulerService.ListPodGroups:input_type -> shardsched.v1.ListPodGroupsRequest
-	48,  // 142: shardsched.v1.SchedulerService.ExplainPodGroup:input_type -> shardsched.v1.ExplainPodGroupRequest
-	74,  // 143: shardsched.v1.SchedulerService.ListDecisions:input_type -> shardsched.v1.ListDecisionsRequest
-	87,  // 144: shardsched.v1.SchedulerService.ListPlugins:input_type -> shardsched.v1.ListPluginsRequest
-	91,  // 145: shardsched.v1.SchedulerService.GetConfiguration:input_type -> shardsched.v1.GetConfigurationRequest
-	66,  // 146: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
-	83,  // 147: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	107, // 148: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	6,   // 149: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	8,   // 150: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	10,  // 151: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	13,  // 152: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	16,  // 153: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	19,  // 154: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	22,  // 155: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	31,  // 156: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	53,  // 157: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
-	60,  // 158: shardsched.v1.SchedulerService.GetNodeMap:output_type -> shardsched.v1.GetNodeMapResponse
-	62,  // 159: shardsched.v1.SchedulerService.ListMapNodes:output_type -> shardsched.v1.ListMapNodesResponse
-	65,  // 160: shardsched.v1.SchedulerService.GetFragmentation:output_type -> shardsched.v1.GetFragmentationResponse
-	43,  // 161: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
-	47,  // 162: shardsched.v1.SchedulerService.ListPodGroups:output_type -> shardsched.v1.ListPodGroupsResponse
-	50,  // 163: shardsched.v1.SchedulerService.ExplainPodGroup:output_type -> shardsched.v1.ExplainPodGroupResponse
-	75,  // 164: shardsched.v1.SchedulerService.ListDecisions:output_type -> shardsched.v1.ListDecisionsResponse
-	90,  // 165: shardsched.v1.SchedulerService.ListPlugins:output_type -> shardsched.v1.ListPluginsResponse
-	95,  // 166: shardsched.v1.SchedulerService.GetConfiguration:output_type -> shardsched.v1.GetConfigurationResponse
-	69,  // 167: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
-	84,  // 168: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	108, // 169: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	149, // [149:170] is the sub-list for method output_type
-	128, // [128:149] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	119, // 121: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	119, // 122: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	119, // 123: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	114, // 124: shardsched.v1.GangCommit.members:type_name -> shardsched.v1.GangMember
+	70,  // 125: shardsched.v1.HistoryChunk.decisions:type_name -> shardsched.v1.PastDecision
+	116, // 126: shardsched.v1.HistoryChunk.departures:type_name -> shardsched.v1.Departure
+	117, // 127: shardsched.v1.HistoryChunk.traces:type_name -> shardsched.v1.KeptTrace
+	119, // 128: shardsched.v1.Departure.time:type_name -> google.protobuf.Timestamp
+	5,   // 129: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	7,   // 130: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	9,   // 131: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	11,  // 132: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	14,  // 133: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	17,  // 134: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	20,  // 135: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	23,  // 136: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	51,  // 137: shardsched.v1.SchedulerService.ExplainNode:input_type -> shardsched.v1.ExplainNodeRequest
+	56,  // 138: shardsched.v1.SchedulerService.GetNodeMap:input_type -> shardsched.v1.GetNodeMapRequest
+	61,  // 139: shardsched.v1.SchedulerService.ListMapNodes:input_type -> shardsched.v1.ListMapNodesRequest
+	63,  // 140: shardsched.v1.SchedulerService.GetFragmentation:input_type -> shardsched.v1.GetFragmentationRequest
+	38,  // 141: shardsched.v1.SchedulerService.ListPending:input_type -> shardsched.v1.ListPendingRequest
+	44,  // 142: shardsched.v1.SchedulerService.ListPodGroups:input_type -> shardsched.v1.ListPodGroupsRequest
+	48,  // 143: shardsched.v1.SchedulerService.ExplainPodGroup:input_type -> shardsched.v1.ExplainPodGroupRequest
+	74,  // 144: shardsched.v1.SchedulerService.ListDecisions:input_type -> shardsched.v1.ListDecisionsRequest
+	87,  // 145: shardsched.v1.SchedulerService.ListPlugins:input_type -> shardsched.v1.ListPluginsRequest
+	91,  // 146: shardsched.v1.SchedulerService.GetConfiguration:input_type -> shardsched.v1.GetConfigurationRequest
+	66,  // 147: shardsched.v1.SchedulerService.ListTraces:input_type -> shardsched.v1.ListTracesRequest
+	83,  // 148: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	107, // 149: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	6,   // 150: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	8,   // 151: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	10,  // 152: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	13,  // 153: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	16,  // 154: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	19,  // 155: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	22,  // 156: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	31,  // 157: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	53,  // 158: shardsched.v1.SchedulerService.ExplainNode:output_type -> shardsched.v1.ExplainNodeResponse
+	60,  // 159: shardsched.v1.SchedulerService.GetNodeMap:output_type -> shardsched.v1.GetNodeMapResponse
+	62,  // 160: shardsched.v1.SchedulerService.ListMapNodes:output_type -> shardsched.v1.ListMapNodesResponse
+	65,  // 161: shardsched.v1.SchedulerService.GetFragmentation:output_type -> shardsched.v1.GetFragmentationResponse
+	43,  // 162: shardsched.v1.SchedulerService.ListPending:output_type -> shardsched.v1.ListPendingResponse
+	47,  // 163: shardsched.v1.SchedulerService.ListPodGroups:output_type -> shardsched.v1.ListPodGroupsResponse
+	50,  // 164: shardsched.v1.SchedulerService.ExplainPodGroup:output_type -> shardsched.v1.ExplainPodGroupResponse
+	75,  // 165: shardsched.v1.SchedulerService.ListDecisions:output_type -> shardsched.v1.ListDecisionsResponse
+	90,  // 166: shardsched.v1.SchedulerService.ListPlugins:output_type -> shardsched.v1.ListPluginsResponse
+	95,  // 167: shardsched.v1.SchedulerService.GetConfiguration:output_type -> shardsched.v1.GetConfigurationResponse
+	69,  // 168: shardsched.v1.SchedulerService.ListTraces:output_type -> shardsched.v1.ListTracesResponse
+	84,  // 169: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	108, // 170: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	150, // [150:171] is the sub-list for method output_type
+	129, // [129:150] is the sub-list for method input_type
+	129, // [129:129] is the sub-list for extension type_name
+	129, // [129:129] is the sub-list for extension extendee
+	0,   // [0:129] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -10039,7 +10196,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   113,
+			NumMessages:   115,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

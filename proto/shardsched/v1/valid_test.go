@@ -197,11 +197,15 @@ func validEntry() *QueueEntry {
 	}
 }
 
+func validCommit() *GangCommit {
+	return &GangCommit{PodGroup: "d/g", Term: 7, Seq: 9, Part: 1, Parts: 2, Members: []*GangMember{{Uid: "u1", Node: "n1"}, {Uid: "u2", Node: "n2"}}}
+}
+
 // validMessages is one of each message that comes from outside.
 func validMessages() []message {
 	return []message{
 		validNode(), validTotals(), addPod(), setNode(), &SnapshotRow{Row: 1, Node: validNode(), Totals: validTotals()},
-		validQuery(), validVolumes(), validEvaluate(), validSnapshot(), validEntry(),
+		validQuery(), validVolumes(), validEvaluate(), validSnapshot(), validEntry(), validCommit(),
 		changePod(), removePod(), setCounterOfPods(),
 		validResponse(),
 		&EvaluateResponse{NeedSnapshots: []uint32{1}, NeedClasses: []uint64{2}},

@@ -110,6 +110,10 @@ func FuzzQueueEntry(f *testing.F) {
 	fuzz(f, func() *QueueEntry { return new(QueueEntry) }, validEntry())
 }
 
+func FuzzGangCommit(f *testing.F) {
+	fuzz(f, func() *GangCommit { return new(GangCommit) }, validCommit())
+}
+
 func FuzzRecord(f *testing.F) {
 	fuzz(f, func() *Record { return new(Record) }, validDecisionRecord(), validJudgementRecord(), &Record{What: &Record_Begin{Begin: &RecordBegin{Format: 1}}})
 }

@@ -360,6 +360,34 @@ func (x *QueueEntry) Validate() error {
 	return text("message", x.GetMessage(), maxMessage)
 }
 
+// maxGang is how many pods a pod group is placed with at once at the most.
+const maxGang = 8192
+
+// Validate checks a part of the commit of a pod group.
+func (x *GangCommit) Validate() error {
+	if err := podName("pod_group", x.GetPodGroup()); err != nil {
+		return err
+	}
+	if x.GetParts() == 0 || x.GetParts() > maxGang {
+		return wrong("parts", "expected 1 to %d, got %d", maxGang, x.GetParts())
+	}
+	if x.GetPart() >= x.GetParts() {
+		return wrong("part", "expected less than %d parts, got %d", x.GetParts(), x.GetPart())
+	}
+	if err := atMost("members", len(x.GetMembers()), maxGang); err != nil {
+		return err
+	}
+	for i, m := range x.GetMembers() {
+		if err := name("uid", m.GetUid()); err != nil {
+			return at("members", i, err)
+		}
+		if err := name("node", m.GetNode()); err != nil {
+			return at("members", i, err)
+		}
+	}
+	return nil
+}
+
 // Validate checks a part of the history: whose it is, and when. Its texts are bounded by the size of the whole.
 func (x *HistoryChunk) Validate() error {
 	if err := text("leader", x.GetLeader(), maxText); err != nil {
