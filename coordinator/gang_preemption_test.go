@@ -275,3 +275,43 @@ func TestMatesAreNominatedToOneNode(t *testing.T) {
 		t.Errorf("%v leave, and %d lose their nominations, want low, and none", got, len(evictor.told[0].Lower))
 	}
 }
+
+// Of the domains that may take a gang victims are looked for in 16: the 17th would be cheaper, and is not looked at.
+func TestVictimsOfAGangAreLookedForInSixteenDomains(t *testing.T) {
+	evictor, cfg := &fakeEvictor{}, wholeGangs()
+	cfg.Evictor, cfg.TopologyPreemption, cfg.Groups.Topology = evictor, true, true
+	nodes, pods := lowPods(17)
+	for i, n := range nodes {
+		n.Labels = map[string]string{"rack": fmt.Sprintf("r%02d", i)}
+		pods[i].Spec.Priority = new(int32(20 - i))
+	}
+	x := playGang(t, cfg, build.Gang("g", 1).Priority(100).Within("rack").Obj(), nodes, append(pods, members("a")...)...)
+	if got, want := evictor.leavers(), []string{"low15"}; !slices.Equal(got, want) {
+		t.Errorf("got victims %v, want %v, the cheapest of the first 16 domains", got, want)
+	}
+	if a := x.queue.Get("a"); a.NominatedNode != "n15" {
+		t.Errorf("the member is nominated to %q, want n15", a.NominatedNode)
+	}
+}
+
+// Members of 16 kinds are looked at together; those of more find victims one by one. As many pods leave.
+func TestAGangOfManyClassesPreempts(t *testing.T) {
+	for _, kinds := range []int{16, 17} {
+		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
+			evictor, cfg := &fakeEvictor{}, wholeGangs()
+			cfg.Evictor = evictor
+			nodes, pods := lowPods(kinds)
+			for i := range kinds {
+				name := fmt.Sprintf("m%02d", i)
+				pods = append(pods, build.Pod(name).UID(name).CPU(fmt.Sprint(900+i, "m")).Member("g").Obj())
+			}
+			x := playGang(t, cfg, build.Gang("g", int32(kinds)).Priority(10).Obj(), nodes, pods...)
+			if got := evictor.leavers(); len(got) != kinds {
+				t.Errorf("got %d victims, want %d: %v", len(got), kinds, got)
+			}
+			if v := x.groups.Get(x.group).Verdict(); v.State != groups.Preempting {
+				t.Errorf("got verdict %+v, want that room is being made", v)
+			}
+		})
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/internal/testkit/build"
@@ -36,7 +37,9 @@ type poisoned struct {
 // loop looks at the answer.
 func newPoisoned(t *testing.T, where string) *poisoned {
 	x := &poisoned{registry: prometheus.NewRegistry(), now: epoch, bad: map[uint64]bool{}}
-	x.trial = newTrial(t, SchedulerConfig{Shards: 2, Registerer: x.registry, Now: func() time.Time { return x.now }}, 0)
+	x.trial = newTrial(t, SchedulerConfig{
+		Shards: 2, Registerer: x.registry, Groups: groups.Gates{Workload: true, Gang: true}, Now: func() time.Time { return x.now },
+	}, 0)
 	t.Cleanup(x.fanout.Close)
 	compileClass, evaluate := x.guard.Compile, x.evaluate
 	x.guard.Compile = func(p *v1.Pod, prof *compile.Profile) (*compile.Class, error) {
