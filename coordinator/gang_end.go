@@ -50,7 +50,7 @@ func (o *gangOutcome) leaving(i int) leaving {
 		return leaving{failed: o.whole()}
 	case o.code == gangPreempting && m.fits():
 		return leaving{message: preemptingGroup, by: byGang, nominating: &objects.Nominating{Node: m.node}}
-	case o.code == gangShort && m.node != "" && (o.holds || o.awaitsVictims()):
+	case o.code == gangShort && m.node != "" && (o.holds || o.awaits):
 		// Differs from upstream: there, the nominations of mates end at the first attempt while victims are still leaving, and the room that
 		// the victims give is nobody's.
 		return leaving{message: quorumMissed, by: byGang, nominating: &objects.Nominating{Node: m.node}}
@@ -75,6 +75,7 @@ func (o *gangOutcome) awaitsVictims() bool {
 func (s *Scheduler) failGang(ctx context.Context, o *gangOutcome) {
 	o.shareVictims()
 	o.holds = s.holdsFor(o)
+	o.awaits = o.awaitsVictims()
 	s.gateAll(o)
 	failing := false
 	for i := range o.members {

@@ -60,6 +60,8 @@ type gangOutcome struct {
 	code    gangCode
 	// holds: the room that it has found stays held for it.
 	holds bool
+	// awaits: pods are still leaving for a member.
+	awaits bool
 	// room is who leaves for all members together; nil: nobody does. refused is why nobody does, if that was looked for.
 	room    *preempt.GangPlan
 	refused string

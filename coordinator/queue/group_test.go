@@ -337,6 +337,40 @@ func TestNoMoreThanMaxMembersArePoppedTogether(t *testing.T) {
 	}
 }
 
+// Each member of a pod group that has too many for one attempt is tried, and then the pod group waits for an event.
+func TestTooManyMembersAreNotTriedWithoutEnd(t *testing.T) {
+	x := newGangs(t)
+	x.set("g", 1)
+	const members = 2*groups.MaxMembers + 10
+	for i := range members {
+		p := member(fmt.Sprintf("p%05d", i), "g").Obj()
+		x.states.PodSet(p, true)
+		x.Add(p)
+	}
+	tried := map[*Pod]bool{}
+	for range 3 {
+		pods, _ := x.pop(1)
+		for _, p := range pods {
+			tried[p] = true
+		}
+		x.fail(pods, 1, 0)
+	}
+	if len(tried) != members {
+		t.Errorf("%d of %d members were tried", len(tried), members)
+	}
+	for range 2 {
+		if pods, _ := x.pop(1); len(pods) != 0 {
+			t.Errorf("%d are tried again, and nothing has changed", len(pods))
+		}
+		x.now = x.now.Add(time.Minute)
+		x.Flush()
+	}
+	x.freed("n", 2)
+	if pods, _ := x.pop(1); len(pods) != groups.MaxMembers {
+		t.Errorf("%d are tried where there is room again", len(pods))
+	}
+}
+
 func TestATurnIsHeldAgainstTheRankOfTheWholeGang(t *testing.T) {
 	x := newGangs(t)
 	x.gang("g", 2)
