@@ -2,6 +2,7 @@ package groups
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,7 @@ const (
 func asksOf(annotations map[string]string) (Asks, error) {
 	var a Asks
 	r := reader{annotations: annotations}
+	r.known()
 	a.Preferred = r.labels(PreferredTopology)
 	if keys := r.labels(SliceTopology); len(keys) > 1 {
 		r.refuse(SliceTopology, "one label of nodes")
@@ -82,6 +84,17 @@ func (r *reader) refuse(annotation, expected string) {
 		value, rest = value[:maxQuoted], "…"
 	}
 	r.err = fmt.Errorf("annotation %s is %q%s, expected %s", annotation, value, rest, expected)
+}
+
+// known refuses annotations of our name that ask for nothing: misspelt ones.
+func (r *reader) known() {
+	asks := []string{PreferredTopology, SliceTopology, SliceSize, GiveUpAfter, RetryAfter}
+	for _, key := range slices.Sorted(maps.Keys(r.annotations)) {
+		if strings.HasPrefix(key, "shardsched.io/") && !slices.Contains(asks, key) {
+			r.err = fmt.Errorf("annotation %s is not known, expected one of %s", key, strings.Join(asks, ", "))
+			return
+		}
+	}
 }
 
 // labels reads labels of nodes, with commas between them.
@@ -129,7 +142,7 @@ func (r *reader) duration(annotation string) time.Duration {
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil || d <= 0 || d > maxAsked {
-		r.refuse(annotation, "a duration, such as 30m or 12h")
+		r.refuse(annotation, "a duration above 0 and of at most 87600h, such as 30m or 12h")
 		return 0
 	}
 	return d

@@ -40,6 +40,8 @@ func TestABadAnnotationIsNamedWithWhatWasExpected(t *testing.T) {
 		{GiveUpAfter, "-1m", "expected a duration"},
 		{GiveUpAfter, "0", "expected a duration"},
 		{GiveUpAfter, "1000000h", "expected a duration"},
+		{GiveUpAfter, "87601h", "expected a duration above 0 and of at most 87600h"},
+		{"shardsched.io/prefered-topology", "rack", "is not known, expected one of shardsched.io/preferred-topology, "},
 		{RetryAfter, "5m", "expected shardsched.io/give-up-after beside it"},
 	} {
 		got, err := asksOf(map[string]string{c.annotation: c.value})
