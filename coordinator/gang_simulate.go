@@ -99,7 +99,9 @@ func (t *topology) short(ctx context.Context, best placement.Domain, fits int, c
 	if t.question.SliceSize > 0 {
 		o := t.leaveOut(t.untried(), t.attempts, fmt.Sprintf("%d pods fit in slices of %d in domains of %s", fits,
 			t.question.SliceSize, t.asks.SliceKey))
-		o.sliced = true
+		if o.sliced = true; len(t.tree.Values(t.question.Slice)) == 0 {
+			o.waits = labelled(t.asks.SliceKey)
+		}
 		return t.tell(t.words(o, placements), best, fits)
 	}
 	o := t.words(t.s.tryGang(ctx, t.group, t.attempts, asked, t.domain(best)), placements)

@@ -95,8 +95,9 @@ func (s *Scheduler) tellNews(now time.Time) {
 // verdict is what is known of the pod group after the try.
 func (o *gangOutcome) verdict() *groups.Verdict {
 	v := &groups.Verdict{
-		State: o.state(), Exist: o.group.Existing(), Scheduled: o.scheduled, Fit: o.scheduled + o.fit,
-		Nodes: o.nodes, Reasons: o.reasons, Base: o.sentence(), Members: map[types.UID]groups.MemberState{},
+		State: o.state(), Exist: o.group.Existing(), Held: o.group.Held(), Scheduled: o.scheduled, Fit: o.scheduled + o.fit,
+		Nodes: o.nodes, Reasons: o.reasons, Base: o.sentence(), Waits: o.waits,
+		Members: map[types.UID]groups.MemberState{},
 	}
 	if spec := o.group.Spec(); spec != nil {
 		v.Need = spec.MinCount

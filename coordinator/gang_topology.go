@@ -69,7 +69,7 @@ func (s *Scheduler) placeInTopology(ctx context.Context, g *groups.Group, attemp
 	}
 	if t.placements() == 0 {
 		o := t.leaveOut(t.untried(), attempts, placement.NoPlacements)
-		o.status = placement.NoPlacements
+		o.status, o.waits = placement.NoPlacements, labelled(t.required)
 		return o
 	}
 	alike, err := t.alike(ctx)
@@ -103,6 +103,9 @@ func (s *Scheduler) topologyOf(g *groups.Group, attempts []attempt) *topology {
 	}
 	return t
 }
+
+// labelled is what a pod group waits for where no node has a label.
+func labelled(key string) string { return "a node with the label " + key }
 
 // fails is the outcome of an error of the pod group.
 func (t *topology) fails(err error) *gangOutcome {

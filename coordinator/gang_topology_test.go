@@ -171,6 +171,18 @@ func TestGangsGoWhereTheirTopologySays(t *testing.T) {
 	}
 }
 
+func TestTheVerdictNamesALabelThatNoNodeHas(t *testing.T) {
+	slices := build.Gang("g", 2).Annotation(groups.SliceTopology, "rack").Annotation(groups.SliceSize, "2")
+	for _, group := range []*build.PodGroupBuilder{build.Gang("g", 2).Within("rack"), slices} {
+		r := (&racked{group: group.Obj()}).rackedNodes("- - a1 4 0").members("1", numbered(2)...)
+		x := r.decide(t, topologyConfig(1, true))
+		if got := x.gang(r).Verdict().Waits; got != "a node with the label rack" {
+			t.Errorf("the gang waits for %q", got)
+		}
+		x.fanout.Close()
+	}
+}
+
 // A profile that does not hold members back tries those whose PodGroup is gone, and fails them where domains would be tried.
 func TestMembersWithoutAPodGroupHaveNoDomains(t *testing.T) {
 	for _, c := range []struct {

@@ -70,6 +70,8 @@ type gangOutcome struct {
 	// best is the domain that takes the most members, and bestFits how many, with those that are scheduled; zero: domains play no part.
 	best     answers.Domain
 	bestFits int
+	// waits is what has to happen, where numbers don't tell; empty: they do.
+	waits string
 	// sliced: whole slices of members have to fit, so that room for one more may be room for several.
 	sliced bool
 	// err ends the attempts of all; failing is the member that it is of, -1: it is nobody's.

@@ -24,6 +24,7 @@ type Group struct {
 	members map[types.UID]Member
 	nodes   map[string]int // of scheduled members: how many each has
 	placed  int            // scheduled members
+	held    int            // members without a node that scheduling gates hold back
 	verdict *Verdict
 	givenUp string  // why; "": it is not
 	all     *Groups // nil: it is not counted
@@ -70,6 +71,9 @@ func (x *Group) Existing() int { return len(x.members) }
 
 // Scheduled counts members that are assumed on a node or bound to one.
 func (x *Group) Scheduled() int { return x.placed }
+
+// Held counts members that scheduling gates hold back.
+func (x *Group) Held() int { return x.held }
 
 // Nodes are the nodes of scheduled members, by name.
 func (x *Group) Nodes() []string { return slices.Sorted(maps.Keys(x.nodes)) }
@@ -129,16 +133,22 @@ func (x *Group) SetVerdict(v *Verdict) {
 func (x *Group) put(uid types.UID, m Member) {
 	x.remove(uid)
 	x.members[uid] = m
-	if m.Node != "" {
+	switch {
+	case m.Node != "":
 		x.nodes[m.Node]++
 		x.placed++
+	case len(m.Pod.Spec.SchedulingGates) > 0:
+		x.held++
 	}
 }
 
 func (x *Group) remove(uid types.UID) {
-	m := x.members[uid]
+	m, known := x.members[uid]
 	delete(x.members, uid)
 	if m.Node == "" {
+		if known && len(m.Pod.Spec.SchedulingGates) > 0 {
+			x.held--
+		}
 		return
 	}
 	x.placed--

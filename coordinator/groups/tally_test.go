@@ -2,6 +2,7 @@ package groups
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -70,6 +71,14 @@ func TestStanding(t *testing.T) {
 	is("waiting for minCount pods from a gang to appear in scheduling queue: 1 of 2 needed exist; waits for 1 more pod")
 	g.PodSet(q, true)
 	is("pod group is not tried yet: 2 of 2 needed exist; waits for its turn")
+	held := q.DeepCopy()
+	held.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/quota"}}
+	g.PodSet(held, true)
+	is("pod group is not tried yet: 2 of 2 needed exist; waits for the scheduling gates of 1 pod")
+	g.Get(at).SetVerdict(&Verdict{State: Unschedulable, Exist: 2, Need: 2, Fit: 1})
+	is("pod group is unschedulable: 1 of 2 needed fit (2 exist); waits for the scheduling gates of 1 pod")
+	g.PodSet(q, true)
+	is("pod group is unschedulable: 1 of 2 needed fit (2 exist); waits for room for 1 more")
 	g.Get(at).SetVerdict(&Verdict{State: Unschedulable, Exist: 2, Need: 2, Fit: 1})
 	g.PodSet(pod("r", "a", ""), true)
 	is("pod group is unschedulable: 1 of 2 needed fit (3 exist); waits for room for 1 more")
@@ -78,4 +87,8 @@ func TestStanding(t *testing.T) {
 	is("pod group is scheduled: 2 of 2 needed have nodes (3 exist)")
 	g.Forgotten(q)
 	is("pod group is unschedulable: 1 of 2 needed fit (3 exist, 1 have nodes); waits for room for 1 more")
+	g.Set(gang("b", math.MaxInt32))
+	at.Name = "b"
+	is("minCount is 2147483647, at most 8192 pods are scheduled together: 0 of 2147483647 needed exist; " +
+		"waits for a PodGroup with a smaller minCount")
 }

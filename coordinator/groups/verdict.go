@@ -100,6 +100,8 @@ type Verdict struct {
 	State State
 	// How many members exist, and have nodes; how many fit, those with nodes included; and how many are needed (minCount; 0: basic).
 	Exist, Need, Scheduled, Fit int
+	// Held is how many of those that exist are held back by scheduling gates of their own.
+	Held int
 	// The domain that takes the most members, as "key=value", and how many; "": domains play no part.
 	Domain     string
 	DomainFits int
@@ -131,7 +133,8 @@ func (v *Verdict) Follow(before *Verdict, now time.Time) (changed bool) {
 // saysMore tells whether v says something that before, which may be nil, does not.
 func (v *Verdict) saysMore(before *Verdict) bool {
 	return before == nil || v.State != before.State || v.Need != before.Need || v.Scheduled != before.Scheduled || v.Fit != before.Fit ||
-		v.Domain != before.Domain || v.DomainFits != before.DomainFits || v.Waits != before.Waits || v.Base != before.Base
+		v.Domain != before.Domain || v.DomainFits != before.DomainFits || v.Waits != before.Waits || v.Base != before.Base ||
+		v.Held != before.Held && v.State != Gated
 }
 
 // Line is the verdict in one line of at most 1,000 bytes. It begins with upstream's sentence:
@@ -204,6 +207,8 @@ func (v *Verdict) waits() string {
 		return v.Waits
 	case v.State == Gated && v.Exist < v.Need:
 		return count(v.Need-v.Exist, "more pod")
+	case (v.State == Waiting || v.State == Unschedulable) && v.Held > 0 && v.Exist-v.Held < max(v.Need, 1):
+		return "the scheduling gates of " + count(v.Held, "pod")
 	case v.State == Waiting:
 		return "its turn"
 	case v.State == Unschedulable && v.Domain != "" && v.DomainFits < v.Need:
@@ -278,13 +283,13 @@ func (x *Group) Standing() *Verdict {
 	state, last := x.state(), x.verdict
 	if last != nil && last.State == state && state != Gated && state != Waiting {
 		now := *last
-		now.Exist, now.Scheduled, now.Fit = x.Existing(), x.placed, max(last.Fit, x.placed)
+		now.Exist, now.Held, now.Scheduled, now.Fit = x.Existing(), x.held, x.placed, max(last.Fit, x.placed)
 		if state == Scheduled && now.Exist == now.Scheduled {
 			now.Base = "" // those that waited are gone
 		}
 		return &now
 	}
-	v := &Verdict{State: state, Exist: x.Existing(), Scheduled: x.placed, Fit: x.placed, Need: x.minCount()}
+	v := &Verdict{State: state, Exist: x.Existing(), Held: x.held, Scheduled: x.placed, Fit: x.placed, Need: x.minCount()}
 	switch {
 	case last != nil && last.State == state:
 		v.Since = last.Since
@@ -297,8 +302,11 @@ func (x *Group) Standing() *Verdict {
 	case state == GivenUp:
 		v.Base = x.givenUp
 	case state == Gated:
-		if v.Base = x.Gate(); x.spec == nil {
+		switch v.Base = x.Gate(); {
+		case x.spec == nil:
 			v.Waits = "PodGroup " + x.name.String()
+		case x.gang() && x.Need() > MaxMembers:
+			v.Waits = "a PodGroup with a smaller minCount"
 		}
 	}
 	return v
