@@ -251,7 +251,8 @@ func (q *Queue) popWithMates(p *Pod, early bool, into []*Pod) []*Pod {
 	return into
 }
 
-// PopGroup pops all pods of a pod group that wait for anything but a gate, as PopBatch does, though it is not their turn. They need no Turn.
+// PopGroup pops all pods of a pod group that wait for anything but a gate, as PopBatch does, though it is not their turn. They need
+// no Turn.
 func (q *Queue) PopGroup(g *Group, into []*Pod) []*Pod {
 	lead := q.waitingLead(g)
 	if lead == nil {

@@ -31,8 +31,8 @@ type GangVerdict struct {
 	Result string
 }
 
-// BeginGang puts the attempts of the members of a pod group into one trace: that of which workers were told already, if one is, else that of
-// the first, whose draw is that of all. It is nil where nothing is traced.
+// BeginGang puts the attempts of the members of a pod group into one trace: that of which workers were told already, if one is, else
+// that of the first, whose draw is that of all. It is nil where nothing is traced.
 func BeginGang(name string, n int, member func(i int) *Attempt) *Gang {
 	if n == 0 || member(0) == nil {
 		return nil
