@@ -161,6 +161,7 @@ func TestGangsStartWholeWhenEachPartIsKilled(t *testing.T) {
 	}
 	stop()
 	done.Wait()
+	s.settle()
 	gangs.settle()
 	s.judge()
 	gangs.judge()
