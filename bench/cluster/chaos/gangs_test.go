@@ -217,7 +217,7 @@ func (l *gangLoad) judge() {
 			continue
 		case len(at) < g.least:
 			if !l.disturbed(g) {
-				s.T.Errorf("%s needs %d pods on nodes, and has %d", g.name, g.least, len(at))
+				s.T.Errorf("%s needs %d pods on nodes: the audit log has binds of %d, and %d have a node", g.name, g.least, len(at), l.bound(g))
 			}
 			continue
 		}
