@@ -54,7 +54,9 @@ func newRig(t *testing.T) *rig {
 	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{Cluster: testbed.New(t, testbed.Config{APIServerArgs: []string{"--audit-policy-file=" + file}})}
+	r := &rig{Cluster: testbed.New(t, testbed.Config{APIServerArgs: []string{
+		"--audit-policy-file=" + file, "--runtime-config=scheduling.k8s.io/v1alpha2=true", "--feature-gates=GenericWorkload=true",
+	}})}
 	program, err := r.Shardsched(t.Context())
 	if err != nil {
 		t.Fatal(err)
