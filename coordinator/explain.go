@@ -92,8 +92,8 @@ func (s *Scheduler) ExplainNode(ctx context.Context, req *pb.ExplainNodeRequest)
 func (s *Scheduler) explainer() *observe.Explainer {
 	return &observe.Explainer{
 		Loop: forExplanations{s}, Placed: s.state, Pending: s.queue, Outside: s.intake.Outside(), Answers: s.answers,
-		Profiles: s.cfg.Profiles, Groups: s.groups, Held: s.reserved, History: s.history, Budgets: s.state.Budgets(), Bugs: s.bugs, PodNamed: s.cfg.PodNamed,
-		Now: s.cfg.Now, Since: s.since, Before: s.cfg.Before,
+		Profiles: s.cfg.Profiles, Groups: s.groups, Held: s.reserved, History: s.history, Budgets: s.state.Budgets(), Bugs: s.bugs,
+		PodNamed: s.cfg.PodNamed, Now: s.cfg.Now, Since: s.since, Before: s.cfg.Before,
 	}
 }
 

@@ -47,8 +47,8 @@ func (g *Groups) KeepNews() {
 // HasNews tells whether NextNews has a pod group.
 func (g *Groups) HasNews() bool { return g != nil && len(g.news) > 0 }
 
-// NextNews is the pod group that was changed first, without an attempt, of those that are not told yet: it is gated, not tried yet, or given
-// up. nil: there is none. A pod group of which no pod of this scheduler waits is none: it may be another scheduler's.
+// NextNews is the pod group that was changed first, without an attempt, of those that are not told yet: it is gated, not tried yet, or
+// given up. nil: there is none. A pod group of which no pod of this scheduler waits is none: it may be another scheduler's.
 func (g *Groups) NextNews() *Group {
 	for g.HasNews() {
 		x := g.news[0]

@@ -17,8 +17,8 @@ import (
 	"github.com/shardsched/shardsched/coordinator/standalone/store"
 )
 
-// podGroupTeller writes the conditions of PodGroups under a term, behind the loop: the last one wins. There are no events without Kubernetes;
-// a watch of the PodGroups tells as much.
+// podGroupTeller writes the conditions of PodGroups under a term, behind the loop: the last one wins. There are no events without
+// Kubernetes; a watch of the PodGroups tells as much.
 type podGroupTeller struct {
 	coordinator.Silent
 	store *store.Store

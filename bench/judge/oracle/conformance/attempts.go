@@ -386,8 +386,8 @@ func (a *attempt) erred(at int) {
 	}
 }
 
-// verdict compares whether the pod group goes on: so it does where upstream's Permit lets any member, and no pod has to leave first. Then it
-// compares what members are told that fit.
+// verdict compares whether the pod group goes on: so it does where upstream's Permit lets any member, and no pod has to leave first.
+// Then it compares what members are told that fit.
 func (a *attempt) verdict() error {
 	if a.succeeded() {
 		if a.result.Started++; !a.quorum || a.needsRoom {

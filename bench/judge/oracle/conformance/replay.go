@@ -48,7 +48,8 @@ type Result struct {
 	// Exhausted is how many decisions end at the bound of a search for devices: upstream has none in steps, and nothing is compared.
 	Exhausted int
 	// Gangs is how many attempts at pod groups were held, Started those after which members were placed, Waiting those after which pods have
-	// to leave, and Held how many members would have got a node and did not. Ties is how many domains upstream could take with ties broken otherwise than we guessed.
+	// to leave, and Held how many members would have got a node and did not. Ties is how many domains upstream could take
+	// with ties broken otherwise than we guessed.
 	Gangs, Started, Waiting, Held, Ties int
 	// Pinned is how many classes were decided with pinned sums.
 	Pinned      int
