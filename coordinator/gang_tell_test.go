@@ -268,7 +268,7 @@ func TestTheTraceOfAGang(t *testing.T) {
 	}
 	has := map[string]string{}
 	for _, a := range gang.Attributes {
-		has[string(a.Key)] = a.Value.Emit()
+		has[string(a.Key)] = a.Value.String()
 	}
 	if roots != 1 || below != 3 || has["shardsched.pod_group"] != "default/g" || has["shardsched.members"] != "3" ||
 		has["shardsched.fits"] != "2" || has["shardsched.needed"] != "3" || has["shardsched.result"] != "unschedulable" {
