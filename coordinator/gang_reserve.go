@@ -1,14 +1,18 @@
 package coordinator
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
 // Where SchedulerConfig.GangReservation is set, room is held for one gang: the first in the queue's order that can't start. Its members
 // that fit are nominated to their nodes, so that pods of its priority and below leave the room alone that they would take; all others
-// may fill what is left. It goes before pods of its priority where more room becomes free, and so it gains room until it starts. The next
-// gang that fails takes its place once it has started, is gone, gated or given up, or fails against one of higher priority.
+// may fill what is left. It goes before pods of its priority where more room becomes free, and so it gains room until it starts. That ends
+// once it has started, is gone, gated or given up, or the next gang that fails is of higher priority.
 //
 // Differs from upstream: no room is held there, and a big gang waits for as long as small pods keep coming.
 
@@ -31,6 +35,22 @@ func (s *Scheduler) holdsFor(o *gangOutcome) bool {
 	s.holder = g.Name()
 	s.queue.Favour(g, true)
 	return true
+}
+
+// reviewHold gives the room to others that is held for a pod group which does not wait for room any more. It is called with each turn.
+func (s *Scheduler) reviewHold() {
+	if s.holder == (types.NamespacedName{}) {
+		return
+	}
+	g, x := s.queue.GroupOf(s.holder), s.groups.Get(s.holder)
+	waits := g != nil && slices.ContainsFunc(g.Pods(), func(p *queue.Pod) bool { return p.Place() != queue.Gated })
+	if waits && x != nil && x.Spec() != nil && x.Scheduled() < x.Spec().MinCount {
+		return
+	}
+	if g != nil {
+		s.letGo(g)
+	}
+	s.holder = types.NamespacedName{}
 }
 
 // letGo gives the room that is held for a pod group to others.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
@@ -81,6 +82,39 @@ func TestHeldRoomIsFreeOnceTheGangIsGone(t *testing.T) {
 	x.turn(t)
 	if x.on("small") == "" {
 		t.Error("room is held for a gang that is gone")
+	}
+}
+
+// Room that is held for a gang is free once it can't start, however much waits for it: it is gated, for a member is gone or its
+// PodGroup is.
+func TestHeldRoomIsFreeOnceTheGangIsGated(t *testing.T) {
+	for name, gate := range map[string]func(x *gangScene){
+		"a member less": func(x *gangScene) {
+			x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: members("d")[0]})
+		},
+		"no PodGroup": func(x *gangScene) {
+			for _, e := range []objects.EventType{objects.Added, objects.Deleted} { // the scene has it from elsewhere
+				x.event(&objects.Event{Type: e, Kind: objects.KindPodGroup, Object: build.Gang("g", 4).Obj()})
+			}
+		},
+	} {
+		x := crowded(t, SchedulerConfig{GangReservation: true})
+		x.arrives(t, build.Pod("small").UID("small").CPU("1").Obj())
+		if x.on("small") != "" {
+			t.Fatalf("%s: no room is held before", name)
+		}
+		gate(x)
+		for range 2 {
+			x.Scheduler.turn(quiet(), x.cfg.Now())
+		}
+		if x.on("small") == "" || x.holder.Name != "" {
+			t.Errorf("%s: room is still held for %v", name, x.holder)
+		}
+		for _, uid := range []types.UID{"a", "b", "c", "d"} {
+			if p := x.queue.Get(uid); p != nil && p.NominatedNode != "" {
+				t.Errorf("%s: %s is nominated to %s", name, uid, p.NominatedNode)
+			}
+		}
 	}
 }
 

@@ -281,6 +281,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	if !s.cfg.Observe {
 		s.queue.Flush()
 	}
+	s.reviewHold()
 	s.sweep(begun)
 	s.tellNews(begun)
 	if err := s.aside.Fill(); err != nil {
