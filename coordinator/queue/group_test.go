@@ -114,6 +114,17 @@ func (x *gangs) fail(pods []*Pod, wants, fit int) {
 	check(x.TB, x.Queue)
 }
 
+// waitFor has gangs that wait, one after the other, for room for all of their members, with their backoff over.
+func (x *gangs) waitFor(members int, names ...string) {
+	x.Helper()
+	for _, name := range names {
+		x.gang(name, members)
+		pods, _ := x.pop(1)
+		x.fail(pods, members, 0)
+	}
+	x.now = x.now.Add(time.Minute)
+}
+
 func (x *gangs) wants(pods, want string) {
 	x.Helper()
 	if pods != want {
@@ -289,12 +300,7 @@ func TestOnlyAsManyGangsAreCalledAsThereMayBeRoomFor(t *testing.T) {
 
 func TestAnotherGangTakesThePlaceOfOneThatLeaves(t *testing.T) {
 	x := newGangs(t)
-	for _, name := range []string{"a", "b"} {
-		x.gang(name, 2)
-		pods, _ := x.pop(1)
-		x.fail(pods, 2, 0)
-	}
-	x.now = x.now.Add(time.Minute)
+	x.waitFor(2, "a", "b")
 	x.freed("n", 2)
 	for _, name := range []string{"a-0", "a-1"} {
 		p := x.Find("default", name)

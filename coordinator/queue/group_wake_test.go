@@ -78,12 +78,7 @@ func TestMembersAreTriedWhereANodeComesToAnotherDomain(t *testing.T) {
 // A gang that was called waits for something else now: the room is another's.
 func TestAnotherGangIsCalledInPlaceOfOneThatHasOtherReasons(t *testing.T) {
 	x := newGangs(t)
-	for _, name := range []string{"a", "b"} {
-		x.gang(name, 2)
-		pods, _ := x.pop(1)
-		x.fail(pods, 2, 0)
-	}
-	x.now = x.now.Add(time.Minute)
+	x.waitFor(2, "a", "b")
 	x.freed("n", 2)
 	pods, got := x.pop(9)
 	x.wants(got, "a-0 a-1")
@@ -98,12 +93,7 @@ func TestAnotherGangIsCalledInPlaceOfOneThatHasOtherReasons(t *testing.T) {
 
 func TestAnotherGangIsCalledInPlaceOfOneThatIsGated(t *testing.T) {
 	x := newGangs(t)
-	for _, name := range []string{"a", "b"} {
-		x.gang(name, 2)
-		pods, _ := x.pop(1)
-		x.fail(pods, 2, 0)
-	}
-	x.now = x.now.Add(time.Minute)
+	x.waitFor(2, "a", "b")
 	gone := x.Find("default", "a-1")
 	x.states.PodGone(gone.Obj)
 	x.Delete(gone.Obj.UID)
@@ -114,12 +104,7 @@ func TestAnotherGangIsCalledInPlaceOfOneThatIsGated(t *testing.T) {
 
 func TestAnotherGangIsCalledInPlaceOfOneThatIsDeletedInFlight(t *testing.T) {
 	x := newGangs(t)
-	for _, name := range []string{"a", "b"} {
-		x.gang(name, 2)
-		pods, _ := x.pop(1)
-		x.fail(pods, 2, 0)
-	}
-	x.now = x.now.Add(time.Minute)
+	x.waitFor(2, "a", "b")
 	x.freed("n", 2)
 	pods, got := x.pop(9)
 	x.wants(got, "a-0 a-1")
@@ -156,12 +141,7 @@ func TestAGangThatIsNominatedWaitsForNoCount(t *testing.T) {
 // Room for one more may be enough together with the room of pods that can be pushed out, which nobody counts.
 func TestAGangIsTriedToFindOutWherePodsMayBePushedOut(t *testing.T) {
 	x := newGangs(t)
-	for _, name := range []string{"a", "b"} {
-		x.gang(name, 4)
-		pods, _ := x.pop(1)
-		x.fail(pods, 4, 0)
-	}
-	x.now = x.now.Add(time.Minute)
+	x.waitFor(4, "a", "b")
 	x.freed("n", 1)
 	if _, got := x.pop(9); got != "" {
 		t.Fatalf("popped %q with room for 1 of 4, and nobody to be pushed out", got)
