@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,23 +64,30 @@ func (g *golden) round() (out Round) {
 	return out
 }
 
+// newUpstream is kube-scheduler's loop with gates of pod groups, which hold until restore is called.
+func newUpstream(t *testing.T, gates oracle.Gates) (ctx context.Context, s *oracle.Scheduler, restore func()) {
+	t.Helper()
+	ctx = klog.NewContext(t.Context(), klog.Logger{})
+	restore, err := oracle.PodGroups(gates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := oracle.DefaultConfig()
+	if err == nil {
+		s, err = oracle.NewScheduler(ctx, c, 100)
+	}
+	if err != nil {
+		restore()
+		t.Fatal(err)
+	}
+	return ctx, s, restore
+}
+
 // upstream is what kube-scheduler's loop makes of the first attempt.
 func (g *golden) upstream(t *testing.T) (out outcome) {
 	t.Helper()
-	ctx := klog.NewContext(t.Context(), klog.Logger{})
-	restore, err := oracle.PodGroups(oracle.Gates{Topology: g.topology, Preemption: g.whole, Sync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, s, restore := newUpstream(t, oracle.Gates{Topology: g.topology, Preemption: g.whole, Sync: true})
 	defer restore()
-	c, err := oracle.DefaultConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := oracle.NewScheduler(ctx, c, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
 	tried := g.members
 	for _, e := range g.round() {
 		if err := s.Set(e.Object); err != nil {
@@ -209,20 +217,8 @@ func TestAGangWaitsForItsLastMember(t *testing.T) {
 	all := g.round()
 	first, last := all[:len(all)-1], all[len(all)-1:]
 
-	ctx := klog.NewContext(t.Context(), klog.Logger{})
-	restore, err := oracle.PodGroups(oracle.Gates{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, s, restore := newUpstream(t, oracle.Gates{})
 	defer restore()
-	c, err := oracle.DefaultConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := oracle.NewScheduler(ctx, c, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i, round := range []Round{first, last} {
 		for _, e := range round {
 			if err := s.Set(e.Object); err != nil {
