@@ -187,7 +187,9 @@ func TestAWriteOfCommitsThatFailsIsToldAndDeletedLater(t *testing.T) {
 		l.want(t, "while it rests", 0, "put 1, delete 0")
 		elapse(every * longestRest)
 		l.want(t, "after a rest", 0, "put 1, delete 0", "put 0, delete 1")
+		l.mu.Lock()
 		l.fail = nil
+		l.mu.Unlock()
 		elapse(every * longestRest)
 		l.want(t, "after another", 0, "put 1, delete 0", "put 0, delete 1", "put 0, delete 1")
 	})

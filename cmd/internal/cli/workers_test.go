@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strconv"
@@ -68,7 +69,10 @@ func (f *fleet) serve(i int) error {
 	pb.RegisterWorkerServiceServer(s, w)
 	f.g.Go(func() error {
 		context.AfterFunc(f.ctx, s.Stop)
-		return s.Serve(l)
+		if err := s.Serve(l); !errors.Is(err, grpc.ErrServerStopped) { // all may be decided before it serves
+			return err
+		}
+		return nil
 	})
 	m := w.Member()
 	f.mu.Lock()
