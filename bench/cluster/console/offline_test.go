@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestOffline(t *testing.T) {
 	x.says("docs/journeys/cluster.yaml")
 	x.audit("a cluster of files")
 
-	record := filepath.Join(r.dir, "the-hour-in-which-the-last-pod-came-to-the-cluster.record") // no page is wider for its name
+	record := filepath.Join(r.dir, "hour"+strings.Repeat("0", 48)+".record") // no page is wider for its name
 	live, err := r.up(r.ctx, "recorded", newScene(60).first, "--record", record)
 	r.must(err)
 	time.Sleep(3 * time.Second) // the slider goes by seconds

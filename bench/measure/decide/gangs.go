@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -50,7 +51,8 @@ func (k *Kind) gates() podgroups.Gates {
 	return podgroups.Gates{Workload: k.gang > 0, Gang: k.gang > 0, Topology: k.domain != ""}
 }
 
-// ofGang makes pods members of gangs, each as large as the kind says, in a domain of a key where there is one.
+// ofGang makes pods members of gangs, each as large as the kind says but for what is left over for the last, in a domain of a key
+// where there is one.
 func ofGang(key string, pod func(*maker, *build.PodBuilder, int, *v1.Node) []oracle.Object) func(*maker, *build.PodBuilder, int,
 	*v1.Node) []oracle.Object {
 	return func(m *maker, b *build.PodBuilder, i int, on *v1.Node) []oracle.Object {
@@ -64,7 +66,7 @@ func ofGang(key string, pod func(*maker, *build.PodBuilder, int, *v1.Node) []ora
 		if i%size > 0 {
 			return nil
 		}
-		return []oracle.Object{gang(name, size, key)}
+		return []oracle.Object{gang(name, min(size, m.size.Pods-i), key)}
 	}
 }
 
@@ -77,14 +79,28 @@ func gang(name string, size int, key string) oracle.Object {
 	return b.Obj()
 }
 
-// racks are the inventory's nodes, in racks and blocks.
+// withMates is how many of the first pods are n and the mates of the last of them.
+func withMates(pods []*v1.Pod, n int) int {
+	n = min(n, len(pods))
+	if n == 0 || pods[n-1].Spec.SchedulingGroup == nil {
+		return n
+	}
+	for n < len(pods) && reflect.DeepEqual(pods[n].Spec.SchedulingGroup, pods[n-1].Spec.SchedulingGroup) {
+		n++
+	}
+	return n
+}
+
+// racks are the inventory's nodes, in racks and blocks; the first rack may lack some.
 func racks(m *maker) error {
 	if err := m.inventory(); err != nil {
 		return err
 	}
+	lacks := m.IntN(rackNodes)
 	for i, n := range m.workload.Nodes {
-		n.Labels[rackLabel] = fmt.Sprintf("rack-%d", i/rackNodes)
-		n.Labels[blockLabel] = fmt.Sprintf("block-%d", i/rackNodes/blockRacks)
+		rack := (i + lacks) / rackNodes
+		n.Labels[rackLabel] = fmt.Sprintf("rack-%d", rack)
+		n.Labels[blockLabel] = fmt.Sprintf("block-%d", rack/blockRacks)
 	}
 	return nil
 }
@@ -95,7 +111,7 @@ func crowded(m *maker) error {
 		return err
 	}
 	for i, n := range m.workload.Nodes {
-		cpu := n.Status.Allocatable.Cpu().MilliValue() - 900
+		cpu := n.Status.Allocatable.Cpu().MilliValue() - 900 + m.Int64N(100)
 		m.workload.Placed = append(m.workload.Placed, build.Pod(fmt.Sprintf("placed-%d", i)).Namespace(namespace).Label("app", "filler").
 			Node(n.Name).CPU(fmt.Sprintf("%dm", cpu)).Memory("1Gi").Obj())
 	}
@@ -121,10 +137,10 @@ func (m *maker) wait() error {
 
 // cycles is kube-scheduler's own loop, with its cycle of pod groups.
 type cycles struct {
-	scheduler   *oracle.Scheduler
-	gang, leave int // the kind's
-	made        []decision
-	stop        func()
+	scheduler *oracle.Scheduler
+	leave     int // the kind's
+	made      []decision
+	stop      func()
 }
 
 // upstreamWaiting is how many of the gangs that wait upstream has, which takes seconds for ten.
@@ -136,7 +152,7 @@ func newCycles(ctx context.Context, w *Workload, percent int32) (*cycles, error)
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c := &cycles{gang: w.Kind.gang, leave: w.Kind.leave, stop: func() { cancel(); restore() }}
+	c := &cycles{leave: w.Kind.leave, stop: func() { cancel(); restore() }}
 	if err := c.fill(ctx, w, percent); err != nil {
 		c.stop()
 		return nil, err
@@ -166,7 +182,7 @@ func (c *cycles) fill(ctx context.Context, w *Workload, percent int32) error {
 			return err
 		}
 	}
-	_, err = c.decide(ctx, w.Waiting[:min(len(w.Waiting), upstreamWaiting*c.gang)], time.Hour)
+	_, err = c.decide(ctx, w.Waiting[:min(len(w.Waiting), upstreamWaiting*w.Kind.gang)], time.Hour)
 	return err
 }
 
@@ -178,10 +194,7 @@ func (c *cycles) decide(ctx context.Context, pods []*v1.Pod, limit time.Duration
 		if time.Since(began) > limit {
 			return n, nil
 		}
-		together := 1
-		if pods[n].Spec.SchedulingGroup != nil {
-			together = min(c.gang, len(pods)-n)
-		} else if c.leave > 0 && len(there) == c.leave {
+		if c.leave > 0 && len(there) == c.leave {
 			for _, p := range there {
 				if err := c.scheduler.Remove(p); err != nil {
 					return n, err
@@ -189,6 +202,7 @@ func (c *cycles) decide(ctx context.Context, pods []*v1.Pod, limit time.Duration
 			}
 			there = nil
 		}
+		together := withMates(pods[n:], 1)
 		placed, err := c.attempt(ctx, pods[n:n+together])
 		if err != nil {
 			return n, err

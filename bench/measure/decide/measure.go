@@ -224,7 +224,7 @@ func (m *measurement) start(ctx context.Context, name string) (side, []*v1.Pod, 
 	case Upstream, Sampled:
 		if m.workload.Kind.gang > 0 {
 			s, err := newCycles(ctx, m.workload, map[string]int32{Upstream: 100}[name])
-			return s, pods[:min(max(m.UpstreamPods, m.workload.Kind.gang), len(pods))], err
+			return s, pods[:withMates(pods, m.UpstreamPods)], err
 		}
 		s, err := newUpstream(ctx, m.workload)
 		if err != nil {
@@ -242,7 +242,7 @@ func (m *measurement) start(ctx context.Context, name string) (side, []*v1.Pod, 
 		if err == nil {
 			s.single = true
 		}
-		return s, pods[:min(singlePods, len(pods))], err
+		return s, pods[:withMates(pods, singlePods)], err
 	case Tables:
 		s, err := newOurs(ctx, m.workload, &m.Options, 0)
 		return s, pods, err

@@ -200,13 +200,14 @@ func (o *ours) await(ctx context.Context, pods []*v1.Pod) error {
 	return o.scheduler.Idle(ctx)
 }
 
-// oneByOne delivers each pod when the one before is decided.
+// oneByOne delivers each pod when the one before is decided, or each gang.
 func (o *ours) oneByOne(ctx context.Context, pods []*v1.Pod) error {
-	for i := range pods {
-		began := time.Now()
-		if err := o.await(ctx, pods[i:i+1]); err != nil {
+	for n := 0; n < len(pods); {
+		began, together := time.Now(), withMates(pods[n:], 1)
+		if err := o.await(ctx, pods[n:n+together]); err != nil {
 			return err
 		}
+		n += together
 		o.took = append(o.took, time.Since(began))
 	}
 	return nil
