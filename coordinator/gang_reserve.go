@@ -1,7 +1,10 @@
 package coordinator
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,43 +17,92 @@ import (
 // may fill what is left. It goes before pods of its priority where more room becomes free, and so it gains room until it starts. That ends
 // once it has started, is gone, gated or given up, or the next gang that fails is of higher priority.
 //
+// No room is held for a gang that would not fit if no other pod were there (gang_room.go): it would be held for nothing. Nor is it held
+// for longer than mostHeld in a row, for nobody knows what else a gang lacks:
+//
+//	held ── mostHeld, and it has not started ──> rests ── mostHeld ──> held, at the next attempt
+//	                                               └─ meanwhile, room may be held for another gang
+//
 // Differs from upstream: no room is held there, and a big gang waits for as long as small pods keep coming.
+
+// mostHeld is for how long room is held in a row, and for how long it is not held after that, by the queue's clock: as long as a job that
+// makes room may take to end in most clusters of batch jobs, and as long as pods of others can bear to wait.
+const mostHeld = 10 * time.Minute
+
+// reservation is for which pod group room is held.
+type reservation struct {
+	holder types.NamespacedName // zero: for none
+	since  time.Time
+	// rests are until when room is not held for pod groups for which it was held for too long.
+	rests map[types.NamespacedName]time.Time
+	// judged are how many pods would fit without others.
+	judged map[types.NamespacedName]emptiedRoom
+}
+
+// ends is when the room is let go; zero: none is held.
+func (r *reservation) ends() time.Time {
+	if r.holder == (types.NamespacedName{}) {
+		return time.Time{}
+	}
+	return r.since.Add(mostHeld)
+}
 
 // holdsFor tells whether the room that an attempt has found stays held for the pod group, which was too little for it.
 func (s *Scheduler) holdsFor(o *gangOutcome) bool {
-	g, spec := o.members[0].Pod.Group, o.group.Spec()
+	g, spec, r := o.members[0].Pod.Group, o.group.Spec(), &s.reservation
 	if !s.cfg.GangReservation || o.code != gangShort || g == nil || spec == nil || !spec.Gang || o.group.Scheduled() >= spec.MinCount {
 		return false
 	}
-	holder := s.queue.GroupOf(s.holder)
-	if holder == g {
-		return true
-	}
-	if holder != nil {
+	holder := s.queue.GroupOf(r.holder)
+	switch {
+	case holder == g:
+		if s.fitsEmptied(o) {
+			return true
+		}
+		s.endHold()
+		return false
+	case holder != nil:
 		if lead := s.queue.Lead(holder); lead != nil && s.queue.Before(lead, s.queue.Lead(g)) {
 			return false
 		}
-		s.letGo(holder)
 	}
-	s.holder = g.Name()
+	if s.cfg.QueueNow().Before(r.rests[g.Name()]) || !s.fitsEmptied(o) {
+		return false
+	}
+	s.endHold()
+	r.holder, r.since = g.Name(), s.cfg.QueueNow()
 	s.queue.Favour(g, true)
 	return true
 }
 
-// reviewHold gives the room to others that is held for a pod group which does not wait for room any more. It is called with each turn.
+// reviewHold gives the room to others that is held for a pod group which does not wait for room any more, or has it held for too long.
+// It is called with each turn.
 func (s *Scheduler) reviewHold() {
-	if s.holder == (types.NamespacedName{}) {
+	r := &s.reservation
+	if r.holder == (types.NamespacedName{}) {
 		return
 	}
-	g, x := s.queue.GroupOf(s.holder), s.groups.Get(s.holder)
+	g, x, now := s.queue.GroupOf(r.holder), s.groups.Get(r.holder), s.cfg.QueueNow()
 	waits := g != nil && slices.ContainsFunc(g.Pods(), func(p *queue.Pod) bool { return p.Place() != queue.Gated })
-	if waits && x != nil && x.Spec() != nil && x.Scheduled() < x.Spec().MinCount {
+	if waits = waits && x != nil && x.Spec() != nil && x.Scheduled() < x.Spec().MinCount; waits && now.Before(r.ends()) {
 		return
 	}
-	if g != nil {
+	if waits {
+		maps.DeleteFunc(r.rests, func(_ types.NamespacedName, until time.Time) bool { return !now.Before(until) })
+		if r.rests == nil {
+			r.rests = map[types.NamespacedName]time.Time{}
+		}
+		r.rests[r.holder] = now.Add(mostHeld)
+	}
+	s.endHold()
+}
+
+// endHold gives the room that is held to others.
+func (s *Scheduler) endHold() {
+	if g := s.queue.GroupOf(s.reservation.holder); g != nil {
 		s.letGo(g)
 	}
-	s.holder = types.NamespacedName{}
+	s.reservation.holder = types.NamespacedName{}
 }
 
 // letGo gives the room that is held for a pod group to others.
@@ -66,7 +118,7 @@ func (s *Scheduler) letGo(g *queue.Group) {
 
 // reserved is the room that is held for a pod group; nil: none is.
 func (s *Scheduler) reserved() *observe.HeldRoom {
-	g := s.queue.GroupOf(s.holder)
+	g := s.queue.GroupOf(s.reservation.holder)
 	if g == nil {
 		return nil
 	}
@@ -78,4 +130,17 @@ func (s *Scheduler) reserved() *observe.HeldRoom {
 		}
 	}
 	return x
+}
+
+// unreserved is why no room is held for a pod group; "": others go before it, or it does not ask.
+func (s *Scheduler) unreserved(name types.NamespacedName) string {
+	r := &s.reservation
+	if until := r.rests[name]; s.cfg.QueueNow().Before(until) {
+		return fmt.Sprintf("it was held for %v, and the pod group has not started; others may have it until %s", mostHeld,
+			until.UTC().Format(time.RFC3339))
+	}
+	if room, judged := r.judged[name]; judged && !room.fits() {
+		return room.String()
+	}
+	return ""
 }

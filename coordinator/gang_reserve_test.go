@@ -107,8 +107,8 @@ func TestHeldRoomIsFreeOnceTheGangIsGated(t *testing.T) {
 		for range 2 {
 			x.Scheduler.turn(quiet(), x.cfg.Now())
 		}
-		if x.on("small") == "" || x.holder.Name != "" {
-			t.Errorf("%s: room is still held for %v", name, x.holder)
+		if x.on("small") == "" || x.reservation.holder.Name != "" {
+			t.Errorf("%s: room is still held for %v", name, x.reservation.holder)
 		}
 		for _, uid := range []types.UID{"a", "b", "c", "d"} {
 			if p := x.queue.Get(uid); p != nil && p.NominatedNode != "" {
@@ -130,16 +130,16 @@ func TestRoomIsHeldForTheFirstGangAlone(t *testing.T) {
 	}
 	holds := func(uid string) bool { return x.queue.Get(build.Pod("").UID(uid).Obj().UID).NominatedNode != "" }
 	add("equal", 0)
-	if !holds("a") || holds("equal0") || x.holder.Name != "g" {
-		t.Errorf("room is held for %v, want the first gang", x.holder)
+	if !holds("a") || holds("equal0") || x.reservation.holder.Name != "g" {
+		t.Errorf("room is held for %v, want the first gang", x.reservation.holder)
 	}
 	want := "room, some of which is held for pod group default/g"
 	if v := x.groups.Of(build.Pod("").Member("equal").Obj()).Verdict(); v.Waits != want {
 		t.Errorf("the second gang waits for %q, want %q", v.Waits, want)
 	}
 	add("higher", 1)
-	if holds("a") || !holds("higher0") || x.holder.Name != "higher" {
-		t.Errorf("room is held for %v, want the gang of higher priority", x.holder)
+	if holds("a") || !holds("higher0") || x.reservation.holder.Name != "higher" {
+		t.Errorf("room is held for %v, want the gang of higher priority", x.reservation.holder)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 // Differs from upstream: the condition's message goes on behind upstream's sentence with the numbers, and what the pod group waits for.
 func (s *Scheduler) tellGang(o *gangOutcome) {
 	v := o.verdict()
-	if o.code == gangShort && !o.holds && s.queue.GroupOf(s.holder) != nil {
-		v.Waits = fmt.Sprintf("room, some of which is held for pod group %s", s.holder)
+	if o.code == gangShort && !o.holds && s.queue.GroupOf(s.reservation.holder) != nil {
+		v.Waits = fmt.Sprintf("room, some of which is held for pod group %s", s.reservation.holder)
 	}
 	if o.group.GivenUp() { // for this attempt was the last
 		giveUp(v, o.group.Spec())

@@ -21,7 +21,7 @@ func (s *Scheduler) PodGroups(ctx context.Context, req *pb.ListPodGroupsRequest)
 
 // PodGroup tells why a pod group waits, and what became of each of its members.
 func (s *Scheduler) PodGroup(ctx context.Context, req *pb.ExplainPodGroupRequest) (*pb.ExplainPodGroupResponse, error) {
-	x, err := observe.NewPodGroup(req, observe.PodGroupReader{Groups: s.groups, Queue: s.queue, Placed: s.state, Held: s.reserved})
+	x, err := observe.NewPodGroup(req, s.podGroupReader())
 	if err != nil {
 		return nil, err
 	}
@@ -29,6 +29,10 @@ func (s *Scheduler) PodGroup(ctx context.Context, req *pb.ExplainPodGroupRequest
 		return nil, err
 	}
 	return x.Answer()
+}
+
+func (s *Scheduler) podGroupReader() observe.PodGroupReader {
+	return observe.PodGroupReader{Groups: s.groups, Queue: s.queue, Placed: s.state, Held: s.reserved, NotHeld: s.unreserved}
 }
 
 // result is what a try of a pod group came to, as metrics name it.

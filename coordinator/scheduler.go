@@ -97,9 +97,9 @@ type Scheduler struct {
 	admission   admission
 	preemptions preemptions
 	parking     parking
-	groups      *groups.Groups       // nil: there are no pod groups
-	domains     *domains.Index       // of pod groups' topology keys
-	holder      types.NamespacedName // the pod group that room is held for; zero: none
+	groups      *groups.Groups // nil: there are no pod groups
+	domains     *domains.Index // of pod groups' topology keys
+	reservation reservation
 	promises    promises
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.
@@ -389,6 +389,9 @@ func (s *Scheduler) untilWake() time.Duration {
 		most = min(most, d)
 	}
 	wake := s.queue.NextWake()
+	if held := s.reservation.ends(); wake.IsZero() || !held.IsZero() && held.Before(wake) {
+		wake = held
+	}
 	if wake.IsZero() || s.cfg.Observe {
 		return most
 	}

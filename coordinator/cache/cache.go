@@ -29,6 +29,8 @@ type Cache struct {
 	pods   map[types.UID]*pod
 	images map[string]*image
 	known  int // nodes that have a Node object
+	// versions counts what has changed of nodes, beside pods.
+	versions uint64
 	// annotations are those of nodes that rows carry, sorted.
 	annotations []string
 	// assumed counts the assumed pods.
@@ -185,6 +187,7 @@ func (c *Cache) wire(object *v1.Node, limits *Limits) *pb.Node {
 // setRow writes a node's row, or begins it.
 func (c *Cache) setRow(n *node, wire *pb.Node, begin bool) error {
 	s := c.shards[n.row.Shard]
+	c.versions++
 	if begin {
 		c.known++
 		n.row.Index = s.take()
@@ -243,6 +246,7 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 	c.topologies.replace(old, nil)
 	n.object = nil
 	c.known--
+	c.versions++
 	c.dropIfEmpty(n)
 	return old, nil
 }
@@ -361,6 +365,9 @@ func (c *Cache) RowOf(name string) (Row, bool) {
 
 // Nodes tells how many nodes are known.
 func (c *Cache) Nodes() int { return c.known }
+
+// NodesVersion is another one once a node has come, has gone, or says something else.
+func (c *Cache) NodesVersion() uint64 { return c.versions }
 
 // Pods tells how many pods take room, and how many of them are assumed.
 func (c *Cache) Pods() (all, assumed int) { return len(c.pods), c.assumed }

@@ -31,6 +31,8 @@ type PodGroupReader struct {
 	Queue  *queue.Queue
 	Placed Placed
 	Held   func() *HeldRoom // nil: none is
+	// NotHeld is why no room is held for a pod group; "": others go before it, or it asks for none.
+	NotHeld func(types.NamespacedName) string
 }
 
 // PodGroup is an explanation of a pod group, on its way: its members are looked at in steps, and those of the page are kept.
@@ -134,6 +136,11 @@ func (x *PodGroup) begin() (last bool) {
 	if x.stands.State != groups.Scheduled && x.Held != nil {
 		if held := x.Held(); held != nil {
 			x.out.Notes = append(x.out.Notes, held.text(x.name))
+		}
+	}
+	if x.stands.State != groups.Scheduled && x.NotHeld != nil {
+		if why := x.NotHeld(x.name); why != "" {
+			x.out.Notes = append(x.out.Notes, "no room is held for this pod group: "+why)
 		}
 	}
 	order := slices.SortedFunc(maps.Keys(x.stands.Reasons), func(a, b string) int {
