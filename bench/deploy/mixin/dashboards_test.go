@@ -230,14 +230,16 @@ type bed struct {
 
 func newBed(t *testing.T, wanted map[string]bool) *bed {
 	t.Helper()
-	b := &bed{Cluster: testbed.New(t, testbed.Config{NoAudit: true}), workers: map[string]string{},
+	b := &bed{Cluster: testbed.New(t, testbed.Config{NoAudit: true, APIServerArgs: []string{
+		"--runtime-config=scheduling.k8s.io/v1alpha2=true", "--feature-gates=GenericWorkload=true,GangScheduling=true",
+	}}), workers: map[string]string{},
 		scrapes: scrapes{wanted: wanted, series: map[string][]float64{}}}
 	for _, name := range []string{"worker-a", "worker-b"} {
 		b.workers[name] = process.MustFreeAddress(t)
 		b.processes = append(b.processes, b.Worker(name, "--http-listen="+b.workers[name], "--logging-format=json", "-v=2"))
 	}
 	for _, name := range []string{"leads", "stands-by"} {
-		p := b.Coordinator(testbed.Scheduler{Name: name, Args: []string{"--logging-format=json"}})
+		p := b.Coordinator(testbed.Scheduler{Name: name, Args: []string{"--logging-format=json", "--feature-gates=GenericWorkload=true,GangScheduling=true"}})
 		b.coordinators, b.processes = append(b.coordinators, p), append(b.processes, p.Process)
 	}
 	nodes := make([]runtime.Object, 200)
@@ -252,7 +254,7 @@ func newBed(t *testing.T, wanted map[string]bool) *bed {
 	return b
 }
 
-// wave has pods of many classes placed, and one evict another.
+// wave has pods of many classes placed, a gang, too, and one evict another.
 func (b *bed) wave() {
 	b.T.Helper()
 	b.waves++
@@ -261,6 +263,11 @@ func (b *bed) wave() {
 	for i := range 150 {
 		p := build.Pod(fmt.Sprintf("w%d-%d", b.waves, i)).CPU(fmt.Sprintf("%dm", 10+i)).Memory("1Mi").Label("app", fmt.Sprintf("a%d", i%7))
 		pods, keys = append(pods, p.Obj()), append(keys, fmt.Sprintf("default/w%d-%d", b.waves, i))
+	}
+	gang := fmt.Sprintf("gang%d", b.waves)
+	pods = append(pods, build.Gang(gang, 2).Obj())
+	for _, member := range []string{gang + "-0", gang + "-1"} {
+		pods, keys = append(pods, build.Pod(member).CPU("10m").Member(gang).Obj()), append(keys, "default/"+member)
 	}
 	b.CreateAll(pods...)
 	b.Until("are bound", testbed.IsBound, keys...)

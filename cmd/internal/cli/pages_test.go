@@ -162,6 +162,8 @@ func TestCommandsOfPagesRunAsPrinted(t *testing.T) {
 					runAll(t, shell, &b)
 				case b.how == "apart":
 					runApart(t, shell, &b)
+				case b.how == "alone" && testing.Short():
+					t.Skip("runs without the race detector, which makes simulations take minutes: TestASimulationDecidesTheSame runs with it")
 				case b.how == "alone":
 					runAll(t, shell, &b)
 				default:

@@ -18,6 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/shardsched/shardsched/bench/judge/oracle"
 )
 
 // upstream is what upstream's plugins register for, and where their hints look things up.
@@ -26,9 +28,14 @@ type upstream struct {
 	events    map[string][]fwk.ClusterEventWithHint
 }
 
-// newUpstream makes the plugins of a profile.
+// newUpstream makes the plugins of a profile, with those of pod groups.
 func newUpstream(t *testing.T, change func(*config.KubeSchedulerProfile)) *upstream {
 	t.Helper()
+	restore, err := oracle.PodGroups(oracle.Gates{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(restore)
 	metrics.Register()
 	ctx := klog.NewContext(context.Background(), klog.Logger{})
 	cfg, err := latest.Default()
