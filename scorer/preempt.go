@@ -45,6 +45,7 @@ type dryRun struct {
 
 	lower     []placedPod // those of the row at hand, most important first
 	sorted    []placedPod
+	units     []rowUnit // of a row where pods leave with others: what lower is made of
 	violating []bool
 	victim    []bool
 	slack     []int64
@@ -83,7 +84,7 @@ func (e *Evaluator) PreemptRange(t *Table, c *Class, p *Preemption, from, to int
 	into.limit = max(into.limit, p.Limit())
 	e.findPotential(d, from, min(to, t.Rows()))
 	for row := range d.potential.all {
-		if p.skips(t.shard, row) {
+		if p.Skips(RowRef{t.shard, row}) {
 			continue
 		}
 		into.Tried++
@@ -279,6 +280,9 @@ func (e *Evaluator) findPotential(d *dryRun, from, to int) {
 	n := words(max(to, 0))
 	d.rest = t.live[:n].copyOf(d.rest)
 	e.keepWithin(t, c, d.rest, 0)
+	if d.asked.Only != nil {
+		d.keepOnly()
+	}
 	for w := range d.rest[:min(from/wordRows, n)] {
 		d.rest[w] = 0
 	}
@@ -304,6 +308,21 @@ func (e *Evaluator) findPotential(d *dryRun, from, to int) {
 		if at := e.judge(d, row, nil, nil); at >= 0 && !unresolvable(d.reasons) {
 			d.potential.add(row)
 			d.refusedBy[row] = uint8(at)
+		}
+	}
+}
+
+// keepOnly leaves the rows that are asked about in d.rest.
+func (d *dryRun) keepOnly() {
+	d.before = d.rest.copyOf(d.before)
+	clear(d.rest)
+	at, _ := slices.BinarySearchFunc(d.asked.Only, RowRef{d.table.shard, 0}, RowRef.Compare)
+	for _, r := range d.asked.Only[at:] {
+		if r.Shard != d.table.shard || int(r.Row) >= len(d.rest)*wordRows {
+			break
+		}
+		if d.before.has(r.Row) {
+			d.rest.add(r.Row)
 		}
 	}
 }
@@ -406,7 +425,8 @@ func (e *Evaluator) refuses(d *dryRun, f *filterTerm, v view) bool {
 // tryRow tries a row that the filter at refuses. The candidate is left in d.candidate.
 func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (PreemptOutcome, []Reason) {
 	d.reasons = d.reasons[:0]
-	if !d.findLower(row) {
+	units := d.hasUnits(row)
+	if !(units && d.findUnits(row) || !units && d.findLower(row)) {
 		d.reasons = append(d.reasons, NoVictimsFound())
 		return NoVictims, d.reasons
 	}
@@ -435,10 +455,17 @@ func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (Pree
 			return d.refused()
 		}
 	}
-	d.classify()
-	e.reprieve(d, row, check, true)
-	e.reprieve(d, row, check, false)
-	if !d.describe(row) {
+	var some bool
+	if units {
+		e.reprieveUnits(d, row, check)
+		some = d.describeUnits(row)
+	} else {
+		d.classify()
+		e.reprieve(d, row, check, true)
+		e.reprieve(d, row, check, false)
+		some = d.describe(row)
+	}
+	if !some {
 		d.reasons = append(d.reasons[:0], Reason{Text: alreadyFits})
 		return AlreadyFits, d.reasons
 	}

@@ -77,6 +77,26 @@ func BenchmarkPreempt(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/5000, "ns/row")
 		})
 	}
+	b.Run("resources, units on each row", func(b *testing.B) {
+		units := refUnits{of: map[uint64]*Unit{}, on: map[string]bool{}}
+		for row := range table.All() {
+			units.on[table.Name(row)] = true
+			for i, p := range table.placed.ofRow[row] {
+				if i%10 == 0 {
+					units.of[p.number] = &Unit{Priority: 10, Pods: 5000, Start: 1}
+				}
+			}
+		}
+		e, c := NewEvaluator(nil), newClass(b, preemptors()["resources"])
+		p := &Preemption{Priority: 1000, NowMicros: 5000, Budgets: []Budget{{1, 0}, {5, 3}}, Units: units}
+		var r PreemptionResult
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Reset(c.ID(), 1)
+			e.Preempt(table, c, p, &r)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/5000, "ns/row")
+	})
 	b.Run("bytes a pod", func(b *testing.B) {
 		for b.Loop() {
 		}

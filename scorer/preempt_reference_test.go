@@ -94,7 +94,56 @@ type refPreemption struct {
 	nodes []*refPlaced
 	asked *Preemption
 	whole []*groupNode // as the nodes are
+	units map[uint64]*Unit
 }
+
+// refUnit is what leaves a node as one.
+type refUnit struct {
+	Unit
+	pods []*pb.PlacedPod
+}
+
+// number is the smallest of its pods'.
+func (u *refUnit) number() uint64 {
+	return slices.MinFunc(u.pods, func(a, b *pb.PlacedPod) int { return cmp.Compare(a.Number, b.Number) }).Number
+}
+
+// lower are the units of a node that may leave, the most important first, and the numbers of their pods.
+func (r *refPreemption) lower(n *refPlaced) (units []*refUnit, gone []uint64) {
+	known := map[*Unit]*refUnit{}
+	pods := slices.SortedFunc(slices.Values(n.pods), func(a, b *pb.PlacedPod) int {
+		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(r.start(a), r.start(b)), cmp.Compare(a.Number, b.Number))
+	})
+	for _, p := range pods {
+		whole := r.units[p.Number]
+		u := &refUnit{Unit: Unit{Priority: p.Priority, Pods: 1, Start: r.start(p)}}
+		for _, b := range p.Budgets {
+			u.Budgets = append(u.Budgets, UnitBudget{b, 1})
+		}
+		if whole != nil {
+			u.Unit = *whole
+			u.Start = cmp.Or(u.Start, r.asked.NowMicros)
+		}
+		if u.Priority >= r.asked.Priority {
+			continue
+		}
+		if gone = append(gone, p.Number); whole != nil && known[whole] != nil {
+			known[whole].pods = append(known[whole].pods, p)
+			continue
+		}
+		u.pods = []*pb.PlacedPod{p}
+		units = append(units, u)
+		known[whole] = u
+	}
+	slices.SortFunc(units, func(a, b *refUnit) int {
+		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), -cmp.Compare(a.Pods, b.Pods), cmp.Compare(a.Start, b.Start),
+			cmp.Compare(a.number(), b.number()))
+	})
+	return units, gone
+}
+
+// start is when a pod has started.
+func (r *refPreemption) start(p *pb.PlacedPod) int64 { return cmp.Or(p.StartMicros, r.asked.NowMicros) }
 
 // judge is why the i-th node refuses the pod while some pods are gone.
 func (r *refPreemption) judge(i int, gone []uint64, nominated []*pb.PodUsage) []Reason {
@@ -120,70 +169,65 @@ func (r *refPreemption) try(i int, nominated []*pb.PodUsage) (PreemptOutcome, []
 	if len(why) == 0 || slices.ContainsFunc(why, func(x Reason) bool { return x.Unresolvable }) {
 		return NotTried, nil, c
 	}
-	start := func(p *pb.PlacedPod) int64 {
-		if p.StartMicros == 0 {
-			return r.asked.NowMicros
-		}
-		return p.StartMicros
-	}
-	var lower []*pb.PlacedPod
-	var gone []uint64
-	for _, p := range r.nodes[i].pods {
-		if p.Priority < r.asked.Priority {
-			lower, gone = append(lower, p), append(gone, p.Number)
-		}
-	}
+	lower, gone := r.lower(r.nodes[i])
 	if len(lower) == 0 {
 		return NoVictims, []Reason{{"", "No preemption victims found for incoming pod", true}}, c
 	}
 	if why := r.judge(i, gone, nominated); len(why) > 0 {
 		return StillRefused, why, c
 	}
-	important := func(a, b *pb.PlacedPod) int {
-		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(start(a), start(b)), cmp.Compare(a.Number, b.Number))
-	}
-	slices.SortFunc(lower, important)
 	allowed := map[uint32]int32{}
 	for _, b := range r.asked.Budgets {
 		allowed[b.ID] = b.Allowed
 	}
-	var violating, others []*pb.PlacedPod
-	for _, p := range lower {
-		violates := false
-		for _, b := range p.Budgets {
-			if _, known := allowed[b]; known {
-				allowed[b]--
-				violates = violates || allowed[b] < 0
+	var violating, others []*refUnit
+	for _, u := range lower {
+		violates := u.Violates
+		for _, b := range u.Budgets {
+			if _, known := allowed[b.ID]; known {
+				allowed[b.ID] -= int32(b.Pods)
+				violates = violates || allowed[b.ID] < 0
 			}
 		}
 		if violates {
-			violating = append(violating, p)
+			violating = append(violating, u)
 		} else {
-			others = append(others, p)
+			others = append(others, u)
 		}
 	}
-	var victims []*pb.PlacedPod
-	for k, p := range slices.Concat(violating, others) {
-		without := slices.DeleteFunc(slices.Clone(gone), func(n uint64) bool { return n == p.Number })
+	victims := map[*refUnit]bool{}
+	for k, u := range slices.Concat(violating, others) {
+		without := slices.DeleteFunc(slices.Clone(gone), func(n uint64) bool {
+			return slices.ContainsFunc(u.pods, func(p *pb.PlacedPod) bool { return p.Number == n })
+		})
 		if len(r.judge(i, without, nominated)) == 0 {
 			gone = without
 			continue
 		}
-		victims = append(victims, p)
+		victims[u] = true
 		if k < len(violating) {
-			c.Violations++
+			c.Violations += u.Pods
 		}
 	}
 	if len(victims) == 0 {
 		return AlreadyFits, nil, c
 	}
-	slices.SortFunc(victims, important)
-	c.TopPriority, c.EarliestStart = victims[0].Priority, math.MaxInt64
-	for _, p := range victims {
-		c.Victims = append(c.Victims, p.Number)
-		c.PrioritySum += uint64(int64(p.Priority) + math.MaxInt32 + 1)
-		if p.Priority == c.TopPriority {
-			c.EarliestStart = min(c.EarliestStart, start(p))
+	c.TopPriority, c.EarliestStart = math.MinInt32, math.MaxInt64
+	for _, u := range lower {
+		if !victims[u] {
+			continue
+		}
+		for _, p := range u.pods {
+			c.Victims = append(c.Victims, p.Number)
+		}
+		if c.Elsewhere += u.Pods - len(u.pods); u.Pods > 0 {
+			if c.TopPriority == math.MinInt32 {
+				c.TopPriority = u.Priority
+			}
+			if u.Priority == c.TopPriority {
+				c.EarliestStart = min(c.EarliestStart, u.Start)
+			}
+			c.PrioritySum += uint64(u.Pods) * uint64(int64(u.Priority)+math.MaxInt32+1)
 		}
 	}
 	return Preemptable, nil, c
@@ -193,7 +237,7 @@ func (r *refPreemption) try(i int, nominated []*pb.PodUsage) (PreemptOutcome, []
 func (r *refPreemption) better(a, b PreemptionCandidate) int {
 	return cmp.Or(
 		cmp.Compare(a.Violations, b.Violations), cmp.Compare(a.TopPriority, b.TopPriority),
-		cmp.Compare(a.PrioritySum, b.PrioritySum), cmp.Compare(len(a.Victims), len(b.Victims)),
+		cmp.Compare(a.PrioritySum, b.PrioritySum), cmp.Compare(len(a.Victims)+a.Elsewhere, len(b.Victims)+b.Elsewhere),
 		-cmp.Compare(a.EarliestStart, b.EarliestStart),
 		cmp.Compare(a.LastDecision, b.LastDecision), cmp.Compare(a.NameHash, b.NameHash), cmp.Compare(a.Name, b.Name))
 }

@@ -216,14 +216,19 @@ func (e *Evaluator) returnsWhole(d *dryRun, row uint32, p *placedPod, check *Row
 	return false
 }
 
-// describe makes a candidate of the victims; false: there is none.
-func (d *dryRun) describe(row uint32) bool {
-	c := &d.candidate
-	t := d.table
+// newCandidate is the candidate before it has victims.
+func (d *dryRun) newCandidate(row uint32) *PreemptionCandidate {
+	c, t := &d.candidate, d.table
 	*c = PreemptionCandidate{
 		Shard: t.shard, Row: row, Victims: c.Victims[:0], EarliestStart: math.MaxInt64,
 		LastDecision: t.lastDecision[row], NameHash: t.hashes[row], Name: t.names[row],
 	}
+	return c
+}
+
+// describe makes a candidate of the victims; false: there is none.
+func (d *dryRun) describe(row uint32) bool {
+	c := d.newCandidate(row)
 	for i := range d.lower {
 		if !d.victim[i] {
 			continue

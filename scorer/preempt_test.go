@@ -216,7 +216,7 @@ func describePreemption(r *PreemptionResult) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "class %d: %d tried\n", r.ClassID, r.Tried)
 	for _, c := range r.Candidates {
-		fmt.Fprintf(&b, "%s: victims %v, %d violations, top %d, sum %d, earliest %d\n", c.Name, c.Victims, c.Violations, c.TopPriority, c.PrioritySum, c.EarliestStart)
+		fmt.Fprintf(&b, "%s: victims %v and %d, %d violations, top %d, sum %d, earliest %d\n", c.Name, c.Victims, c.Elsewhere, c.Violations, c.TopPriority, c.PrioritySum, c.EarliestStart)
 	}
 	for _, c := range r.Reasons {
 		fmt.Fprintf(&b, "%d × %s: %s (unresolvable %t)\n", c.Nodes, c.Plugin, c.Text, c.Unresolvable)
@@ -228,7 +228,7 @@ func describePreemption(r *PreemptionResult) string {
 func (x *preemptTrial) want(limit int) *PreemptionResult {
 	out := &PreemptionResult{ClassID: x.class.ID()}
 	for i := range x.ref.nodes {
-		if x.ref.asked.skips(x.at[i].Shard, x.at[i].Row) {
+		if p := x.ref.asked; p.Skips(x.at[i]) || p.Only != nil && !slices.Contains(p.Only, x.at[i]) {
 			continue
 		}
 		outcome, why, c := x.ref.try(i, nil)
@@ -264,7 +264,7 @@ func (x *preemptTrial) got(p *Preemption) *PreemptionResult {
 	out := &PreemptionResult{}
 	out.Reset(x.class.ID(), p.Limit())
 	for _, i := range x.r.Perm(len(parts)) {
-		if x.r.chance(50) {
+		if p.Units != nil || x.r.chance(50) {
 			out.Merge(parts[i])
 			continue
 		}
@@ -279,6 +279,47 @@ func (x *preemptTrial) got(p *Preemption) *PreemptionResult {
 	}
 	return out
 }
+
+// units has pods leave with others, now and then, and looks at some rows alone.
+func (x *preemptTrial) units() {
+	r, p := x.r, x.ref.asked
+	if x.ref.units = nil; r.chance(50) {
+		return
+	}
+	x.ref.units = map[uint64]*Unit{}
+	units := refUnits{of: x.ref.units, on: map[string]bool{}}
+	var all []*Unit
+	for range 1 + r.IntN(4) {
+		u := &Unit{Priority: pick(r, int32(-5), 0, 0, 10, 100), Pods: r.IntN(6), Start: pick(r, int64(0), 500, 600), Violates: r.chance(10)}
+		for id := uint32(1); id <= 4; id++ {
+			if r.chance(30) {
+				u.Budgets = append(u.Budgets, UnitBudget{id, r.IntN(3)})
+			}
+		}
+		all = append(all, u)
+	}
+	for i, n := range x.ref.nodes {
+		for _, placed := range n.pods {
+			if r.chance(40) {
+				units.of[placed.Number], units.on[n.base.Node.Name] = pick(r, all...), true
+			}
+		}
+		if r.chance(50) {
+			p.Only = append(p.Only, x.at[i])
+		}
+	}
+	slices.SortFunc(p.Only, RowRef.Compare)
+	p.Units = units
+}
+
+// refUnits are units by number, and the nodes that have pods of them.
+type refUnits struct {
+	of map[uint64]*Unit
+	on map[string]bool
+}
+
+func (u refUnits) On(node string) bool    { return u.on[node] }
+func (u refUnits) Of(number uint64) *Unit { return u.of[number] }
 
 // Whatever the shards, the dry run finds what upstream's SelectVictimsOnNode finds on each
 // node, and orders the nodes by upstream's criteria.
@@ -296,8 +337,8 @@ func TestPreemptEqualsReference(t *testing.T) {
 					p.Skip = append(p.Skip, x.at[i])
 				}
 			}
-			slices.SortFunc(p.Skip, compareRowRefs)
-			if x.r.chance(50) {
+			slices.SortFunc(p.Skip, RowRef.Compare)
+			if x.units(); x.ref.units == nil && x.r.chance(50) {
 				message := p.Proto(x.class.ID())
 				if err := message.Validate(); err != nil {
 					t.Fatalf("the question is not valid: %v", err)
@@ -334,7 +375,7 @@ func (x *preemptTrial) checkRows(p *Preemption, seen map[PreemptOutcome]int) {
 		if got != want || want != NotTried && got != AlreadyFits && !slices.Equal(reasons, why) {
 			x.t.Fatalf("%s: got outcome %d %v, want %d %v\nquery %v", x.ref.nodes[i].base.Node.Name, got, reasons, want, why, x.ref.query)
 		}
-		if got == Preemptable && (!slices.Equal(found.Victims, c.Victims) || found.Violations != c.Violations ||
+		if got == Preemptable && (!slices.Equal(found.Victims, c.Victims) || found.Elsewhere != c.Elsewhere || found.Violations != c.Violations ||
 			found.TopPriority != c.TopPriority || found.PrioritySum != c.PrioritySum || found.EarliestStart != c.EarliestStart) {
 			x.t.Fatalf("%s: got %+v, want %+v\nquery %v", x.ref.nodes[i].base.Node.Name, found, c, x.ref.query)
 		}

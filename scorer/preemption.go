@@ -15,6 +15,10 @@ type Preemption struct {
 	Budgets []Budget
 	// Skip are rows that are passed over: sorted by shard and row.
 	Skip []RowRef
+	// Only are the rows that are tried, sorted likewise; nil: all. PreemptRow tries any. Messages don't carry it, nor Units.
+	Only []RowRef
+	// Units are the pods that leave with others; nil: there are none.
+	Units Units
 	// Whole is the class's answer over the whole cluster, of which the measures are read; nil
 	// will do where the class has no group part.
 	Whole *Result
@@ -36,16 +40,17 @@ type Budget struct {
 // RowRef names a row.
 type RowRef struct{ Shard, Row uint32 }
 
-func compareRowRefs(a, b RowRef) int {
-	return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Row, b.Row))
+// Compare orders rows by shard and row.
+func (r RowRef) Compare(o RowRef) int {
+	return cmp.Or(cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.Row, o.Row))
 }
 
-// skips tells whether a row is passed over.
-func (p *Preemption) skips(shard, row uint32) bool {
+// Skips tells whether a row is passed over.
+func (p *Preemption) Skips(row RowRef) bool {
 	if len(p.Skip) == 0 {
 		return false
 	}
-	_, found := slices.BinarySearchFunc(p.Skip, RowRef{shard, row}, compareRowRefs)
+	_, found := slices.BinarySearchFunc(p.Skip, row, RowRef.Compare)
 	return found
 }
 
@@ -54,6 +59,9 @@ type PreemptionCandidate struct {
 	Shard, Row uint32
 	// Victims are numbers of pods, most important first; at least one.
 	Victims []uint64
+	// Elsewhere is how many more pods leave other rows with them, less those of Victims that leave anyway. What follows counts them
+	// as it counts Victims.
+	Elsewhere int
 	// Violations is how many of them leave against a budget.
 	Violations int
 	// TopPriority is that of the first victim.
@@ -68,6 +76,9 @@ type PreemptionCandidate struct {
 	LastDecision, NameHash uint64
 	Name                   string
 }
+
+// leaving is how many pods leave for it.
+func (c *PreemptionCandidate) leaving() int { return len(c.Victims) + c.Elsewhere }
 
 // BeforeCandidate is the order in which candidates are chosen: fewer violated budgets,
 // the lower top priority, the smaller sum of priorities, fewer victims, the later earliest
@@ -86,8 +97,8 @@ func comparePreemptions(a, b *PreemptionCandidate) int {
 		return cmp.Compare(a.TopPriority, b.TopPriority)
 	case a.PrioritySum != b.PrioritySum:
 		return cmp.Compare(a.PrioritySum, b.PrioritySum)
-	case len(a.Victims) != len(b.Victims):
-		return cmp.Compare(len(a.Victims), len(b.Victims))
+	case a.leaving() != b.leaving():
+		return cmp.Compare(a.leaving(), b.leaving())
 	case a.EarliestStart != b.EarliestStart:
 		return cmp.Compare(b.EarliestStart, a.EarliestStart)
 	case a.LastDecision != b.LastDecision:
