@@ -88,6 +88,8 @@ type SchedulerConfig struct {
 	SyncPreemption bool
 	// TopologyPreemption says that pod groups with topology constraints preempt as others do, where workload-aware preemption is on.
 	TopologyPreemption bool
+	// WholeGangs says that a PodGroup with disruptionMode PodGroup leaves whole for single pods, too, or stays.
+	WholeGangs bool
 	// Reporter tells the pods' owners what becomes of them; nil: nobody does.
 	Reporter Reporter
 	// Decisions receives every decision; nil: nowhere.

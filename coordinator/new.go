@@ -137,7 +137,7 @@ func (s *Scheduler) addQueue(cfg *SchedulerConfig) error {
 	if err != nil {
 		return err
 	}
-	hints := state.Hints{State: s.state, Profiles: cfg.Profiles, Preemptors: s.preemptions.gated}
+	hints := state.Hints{State: s.state, Profiles: cfg.Profiles, Preemptors: s.preemptions.gated, WholeGangs: cfg.WholeGangs}
 	s.queue = queue.New(queue.Config{
 		OutOfTree: plugins, Met: s.bugs.Hint,
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff,
@@ -175,8 +175,8 @@ func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
 		Over: s.budget.over, Free: s.budget.free, Decided: func() uint64 { return s.seq },
 	})
 	s.preempt = preempt.NewFinder(preempt.Config{
-		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Groups: s.groups, Engine: s.answers, Workers: s.fanout,
-		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() }, Lanes: s.extenders,
+		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Groups: s.groups, WholeGangs: cfg.WholeGangs,
+		Engine: s.answers, Workers: s.fanout, BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() }, Lanes: s.extenders,
 		Steps:    func() int64 { return s.aside.StepsFor(0) },
 		Attempts: s.metrics.PreemptionsTried(), DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),
 	})

@@ -78,6 +78,11 @@ func (s *Scheduler) evict(e *objects.Eviction, victims []*v1.Pod, lower func() [
 	if s.cfg.Evictor != nil {
 		leaving = slices.DeleteFunc(leaving, func(v *v1.Pod) bool { return v.DeletionTimestamp != nil })
 	}
+	if s.cfg.WholeGangs {
+		// Several preemptors may get room from one pod group.
+		leaving = slices.DeleteFunc(leaving, s.hasToldWhole)
+		s.groups.Leave(leaving, true)
+	}
 	if len(leaving) == 0 {
 		delete(s.preemptions.gated, e.Preemptor.UID)
 		return
@@ -111,9 +116,39 @@ func (s *Scheduler) evict(e *objects.Eviction, victims []*v1.Pod, lower func() [
 			}
 			s.inbox.put(func() {
 				s.preemptions.underWay--
+				if err != nil && s.cfg.WholeGangs {
+					s.keepWhole(e.Victims)
+				}
 				told(err, begun)
 			})
 		})
+	}
+}
+
+// hasToldWhole tells whether a pod of a pod group that leaves whole is told to leave already, or is gone.
+func (s *Scheduler) hasToldWhole(p *v1.Pod) bool {
+	g := s.groups.Of(p)
+	if !g.Whole() {
+		return false
+	}
+	if m, ok := g.Member(p.UID); ok {
+		return m.Node == "" || m.Leaving
+	}
+	now, _, _ := s.state.Pod(p.UID)
+	return now == nil
+}
+
+// keepWhole takes in that pods were not told to leave after all. Who was to get their room without a victim of its own is tried again.
+func (s *Scheduler) keepWhole(pods []*v1.Pod) {
+	s.groups.Leave(pods, false)
+	for _, p := range pods {
+		if !s.groups.Of(p).Whole() {
+			continue
+		}
+		_, node, _ := s.state.Pod(p.UID)
+		for _, other := range slices.Clone(s.queue.Nominated(node)) {
+			s.queue.Activate(other.Obj.UID)
+		}
 	}
 }
 
@@ -170,5 +205,9 @@ func (s *Scheduler) ungate(uid types.UID, err error) {
 
 // explainVictim keeps why a pod has to leave its node, for as long as it is there.
 func (s *Scheduler) explainVictim(victim *v1.Pod, e *objects.Eviction) {
-	s.preemptions.whyLeaving[victim.UID] = "preempted by " + e.By() + ", which has a higher priority, on node " + e.Node
+	why := "preempted by " + e.By() + ", which has a higher priority, on node " + e.Node
+	if g := s.groups.Of(victim); s.cfg.WholeGangs && g.Whole() {
+		why += "; all pods of pod group " + g.Name().String() + " leave"
+	}
+	s.preemptions.whyLeaving[victim.UID] = why
 }

@@ -28,7 +28,7 @@ type Help struct {
 	// Text is what they say.
 	Text       string
 	Nominating *objects.Nominating
-	// Victims have to leave the nominated node; none: nothing is to be carried out.
+	// Victims have to leave for the nominated node's room; none: nothing is to be carried out.
 	Victims []*v1.Pod
 	// Claims is what is to be done about the pod's claims of devices.
 	Claims devices.Plan

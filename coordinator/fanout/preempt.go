@@ -128,6 +128,9 @@ func (r *round) checkDryRun(a *attempt, ask *scan.PreemptAsk, result *pb.Preempt
 		if !table.HasNode(c.GetRow()) {
 			return fmt.Errorf("candidate without a node: shard %d row %d", c.GetShard(), c.GetRow())
 		}
+		if ask.Preemption.Skips(scorer.RowRef{Shard: c.GetShard(), Row: c.GetRow()}) {
+			return fmt.Errorf("candidate that is to be skipped: shard %d row %d", c.GetShard(), c.GetRow())
+		}
 		for _, number := range c.GetVictims() {
 			if !table.HasPod(c.GetRow(), number) {
 				return fmt.Errorf("victim %d is not on shard %d row %d", number, c.GetShard(), c.GetRow())

@@ -9,6 +9,7 @@
 //	pod group  the PodGroup, if there is one, and its members
 //	member     a pod that names the PodGroup
 //	gang       a pod group whose PodGroup has the policy gang: at least minCount members start, or none
+//	whole      a pod group whose PodGroup has the disruptionMode PodGroup: preemption takes all of its pods on nodes, or none
 //	scheduled  a member that is assumed on a node or bound to one
 //	asks       what annotations of a PodGroup ask for beyond upstream's API
 //	verdict    what is known of why a pod group waits, or that it runs

@@ -39,6 +39,8 @@ type Member struct {
 	Pod     *v1.Pod
 	Node    string // "": it is not scheduled
 	Assumed bool   // it is not bound yet
+	// Leaving: it is on its way out, or is told to leave a whole pod group's node.
+	Leaving bool
 }
 
 // Name is the PodGroup's, whether there is one or not.
@@ -131,18 +133,29 @@ func (x *Group) SetVerdict(v *Verdict) {
 }
 
 func (x *Group) put(uid types.UID, m Member) {
-	x.remove(uid)
+	was := x.members[uid]
+	x.take(uid)
 	x.members[uid] = m
 	switch {
 	case m.Node != "":
-		x.nodes[m.Node]++
-		x.placed++
+		x.goesOn(m.Node)
 	case len(m.Pod.Spec.SchedulingGates) > 0:
 		x.held++
+	}
+	if x.Whole() && !m.weighsAs(was) {
+		x.all.wholes.note(x, true)
 	}
 }
 
 func (x *Group) remove(uid types.UID) {
+	if x.Whole() && x.members[uid].Node != "" {
+		x.all.wholes.note(x, true)
+	}
+	x.take(uid)
+}
+
+// take takes out a member, and tells nobody.
+func (x *Group) take(uid types.UID) {
 	m, known := x.members[uid]
 	delete(x.members, uid)
 	if m.Node == "" {
@@ -151,8 +164,35 @@ func (x *Group) remove(uid types.UID) {
 		}
 		return
 	}
-	x.placed--
-	if x.nodes[m.Node]--; x.nodes[m.Node] == 0 {
-		delete(x.nodes, m.Node)
+	x.goesOff(m.Node)
+}
+
+// goesOn takes in that a member has a node.
+func (x *Group) goesOn(node string) {
+	x.placed++
+	x.nodes[node]++
+	if w := &x.all.wholes; x.Whole() {
+		if x.nodes[node] == 1 {
+			w.on[node]++
+		}
+		if x.placed == 1 {
+			w.groups[x] = struct{}{}
+			w.priorities[x.spec.Priority]++
+		}
+	}
+}
+
+// goesOff takes back what goesOn took in.
+func (x *Group) goesOff(node string) {
+	w := &x.all.wholes
+	if x.placed--; x.placed == 0 && x.Whole() {
+		w.forget(x)
+	}
+	if x.nodes[node]--; x.nodes[node] > 0 {
+		return
+	}
+	delete(x.nodes, node)
+	if x.Whole() {
+		w.off(node)
 	}
 }

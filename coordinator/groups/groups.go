@@ -17,6 +17,7 @@ type Groups struct {
 	// keepsNews: somebody takes news.
 	keepsNews bool
 	news      []*Group
+	wholes    wholes
 }
 
 // New makes a Groups without any; nil where the gate Workload is off.
@@ -24,7 +25,7 @@ func New(gates Gates) *Groups {
 	if !gates.Workload {
 		return nil
 	}
-	return &Groups{gates: gates, byName: map[types.NamespacedName]*Group{}}
+	return &Groups{gates: gates, byName: map[types.NamespacedName]*Group{}, wholes: newWholes()}
 }
 
 // Gates are which gates are on.
@@ -47,14 +48,17 @@ func (g *Groups) Set(obj *v1alpha2.PodGroup) {
 	if x.spec == nil || x.spec.UID != obj.UID {
 		x.told = remembers(obj)
 	}
-	x.spec, x.err = SpecOf(obj)
+	spec, err := SpecOf(obj)
+	x.setSpec(spec)
+	x.err = err
 	g.count(x)
 }
 
 // Remove takes in that a PodGroup is deleted.
 func (g *Groups) Remove(name types.NamespacedName) {
 	if x := g.Get(name); x != nil {
-		x.spec, x.err = nil, nil
+		x.setSpec(nil)
+		x.err = nil
 		x.Resume()
 		g.drop(x)
 	}
@@ -75,7 +79,7 @@ func (g *Groups) PodSet(p *v1.Pod, ours bool) {
 	if !known {
 		x.Resume()
 	}
-	now := Member{Pod: p, Node: p.Spec.NodeName}
+	now := Member{Pod: p, Node: p.Spec.NodeName, Leaving: was.Leaving || p.DeletionTimestamp != nil}
 	if was.Assumed && now.Node == "" { // the change is older than the bind
 		now.Node, now.Assumed = was.Node, true
 	}
@@ -95,7 +99,7 @@ func (g *Groups) PodGone(p *v1.Pod) {
 func (g *Groups) Assumed(p *v1.Pod, node string) {
 	if x := g.Of(p); x != nil {
 		if m, ok := x.members[p.UID]; ok && m.Node == "" {
-			x.put(p.UID, Member{Pod: m.Pod, Node: node, Assumed: true})
+			x.put(p.UID, Member{Pod: m.Pod, Node: node, Assumed: true, Leaving: m.Leaving})
 			g.count(x)
 		}
 	}

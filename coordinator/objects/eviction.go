@@ -17,7 +17,8 @@ type Eviction struct {
 	// pods, and Node is EveryNode.
 	PodGroup *v1alpha2.PodGroup
 	// Victims have to leave, the most important one first. None of them is on its way out yet, and each is bound to the
-	// node, or being bound: pods that are only assumed there the loop takes back by itself. For a PodGroup they are on any nodes.
+	// node, or being bound: pods that are only assumed there the loop takes back by itself. For a PodGroup they are on any nodes, and so
+	// are those of a PodGroup that leaves whole.
 	Victims []*v1.Pod
 	// Lower are pods of lower priority that are nominated to the node. Their nomination is to
 	// be cleared in their status; the loop has done so in the queue.

@@ -22,7 +22,7 @@ type DecisionLine struct {
 	Feasible uint32 `json:"feasible"`
 	Nodes    uint32 `json:"nodes"`
 	Message  string `json:"message,omitempty"`
-	// Nominated and Victims are preemption's: the node, and the pods that have to leave it.
+	// Nominated and Victims are preemption's: the node, and the pods that have to leave so that it has room.
 	Nominated string   `json:"nominated,omitempty"`
 	Victims   []string `json:"victims,omitempty"`
 	// Claims are those that get their devices with the decision.

@@ -1,9 +1,11 @@
 package preempt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,7 +56,7 @@ func (f *Finder) advised(ctx context.Context, p *Preemptor, list []*extender.Ext
 			case x.err != nil:
 				return Outcome{Status: fwk.NewStatus(fwk.Error, Prefix+x.err.Error())}, nil
 			case node != "":
-				return Outcome{Result: nominate(node), Victims: victims}, nil
+				return Outcome{Result: nominate(node), Victims: f.complete(victims)}, nil
 			case len(x.victims) == 0 || x.rounds >= extenders.MaxRounds:
 				return Outcome{Status: refusal(nothingLeft)}, nil
 			}
@@ -136,10 +138,10 @@ func (f *Finder) bestOf(ctx context.Context, p *Preemptor, left map[string]*exte
 
 // preemptable are victims as they are now; nothing where one of them is not on the node any more, or may not be preempted.
 func (f *Finder) preemptable(by *v1.Pod, node string, victims []*v1.Pod) []*v1.Pod {
-	out := make([]*v1.Pod, 0, len(victims))
+	out, units := make([]*v1.Pod, 0, len(victims)), wholeUnits{f, f.ownWhole(by)}
 	for _, v := range victims {
 		now, on, _ := f.Nodes.Pod(v.UID)
-		if on != node || compile.Priority(now) >= compile.Priority(by) {
+		if on != node || units.leavesBelow(now) >= compile.Priority(by) {
 			return nil
 		}
 		out = append(out, now)
@@ -150,19 +152,30 @@ func (f *Finder) preemptable(by *v1.Pod, node string, victims []*v1.Pod) []*v1.P
 // withVictims is a candidate with other victims, most important first.
 func (f *Finder) withVictims(c *scorer.PreemptionCandidate, pods []*v1.Pod, violations int64) *scorer.PreemptionCandidate {
 	x := *c
-	x.Victims = make([]uint64, len(pods))
-	x.Violations, x.TopPriority, x.PrioritySum = int(violations), compile.Priority(pods[0]), 0
-	for i, p := range pods {
-		x.PrioritySum += uint64(int64(compile.Priority(p)) + 1<<31)
-		if compile.Priority(p) != x.TopPriority {
-			continue
-		}
-		start := f.Now().UnixMicro()
+	x.Victims, x.Elsewhere, x.Violations = make([]uint64, len(pods)), 0, int(violations)
+	x.TopPriority, x.PrioritySum, x.EarliestStart = math.MinInt32, 0, math.MaxInt64
+	first, seen := true, map[*scorer.Unit]bool{}
+	for _, p := range pods {
+		u := scorer.Unit{Priority: compile.Priority(p), Pods: 1, Start: f.Now().UnixMicro()}
 		if p.Status.StartTime != nil {
-			start = p.Status.StartTime.UnixMicro()
+			u.Start = p.Status.StartTime.UnixMicro()
 		}
-		if i == 0 || start < x.EarliestStart {
-			x.EarliestStart = start
+		if whole := (wholeUnits{Finder: f}).of(p); whole != nil {
+			if x.Elsewhere--; seen[whole] {
+				continue
+			}
+			seen[whole], x.Elsewhere = true, x.Elsewhere+whole.Pods
+			if whole.Pods == 0 {
+				continue
+			}
+			u = scorer.Unit{Priority: whole.Priority, Pods: whole.Pods, Start: cmp.Or(whole.Start, u.Start)}
+		}
+		x.PrioritySum += uint64(u.Pods) * uint64(int64(u.Priority)+1<<31)
+		switch {
+		case first:
+			x.TopPriority, x.EarliestStart, first = u.Priority, u.Start, false
+		case u.Priority == x.TopPriority:
+			x.EarliestStart = min(x.EarliestStart, u.Start)
 		}
 	}
 	return &x

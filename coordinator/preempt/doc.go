@@ -26,5 +26,6 @@
 // over all rows have changed that the class's filters read.
 //
 // Rows to which pods of no lower priority are nominated ([nominees.Nominee]) are always tried here: with these pods and without.
-// Where plugins that are compiled in judge nodes ([Plugins]) all rows are tried here.
+// Where plugins that are compiled in judge nodes ([Plugins]) all rows are tried here. With [Config].WholeGangs rows with pods that leave
+// together are tried here, too, all at once.
 package preempt

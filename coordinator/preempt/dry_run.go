@@ -7,8 +7,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
-	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -29,6 +29,7 @@ const (
 type dryRunKey struct {
 	class    uint64
 	priority int32
+	own      *groups.Group // their own, where that stays for them; nil: none does
 }
 
 // dryRun is a dry run over all rows, shared by the preemptors of a class and priority.
@@ -42,6 +43,9 @@ type dryRun struct {
 	question scorer.Preemption
 	found    *scorer.PreemptionResult
 	here     *scorer.Preemption // the question for rows that are tried here
+	// units are the rows with pods that leave with others, which workers have not tried. stale are those to be tried again.
+	units []scorer.RowRef
+	stale []cache.Row
 	// tried are the rows to which other pods are or were nominated, and those that have changed since.
 	tried map[cache.Row]*triedRow
 	// measures are the sums over all rows that it went by, where the class's filters read such; class has its pinned sums.
@@ -74,7 +78,7 @@ func (f *Finder) findShared(ctx context.Context, p *Preemptor, n int) (found, er
 // dryRunFor is the dry run that serves a pod, with n candidates for it, and whether it was made for this pod. With here it
 // is made on the own tables.
 func (f *Finder) dryRunFor(ctx context.Context, p *Preemptor, n int, here bool) (d *dryRun, fresh bool, err error) {
-	key, budgets := dryRunKey{p.Answer.Class().ID(), p.priority()}, f.Budgets.Allowed()
+	key, budgets := dryRunKey{p.Answer.Class().ID(), p.priority(), f.ownWhole(p.Pod.Obj)}, f.Budgets.Allowed()
 	if d := f.kept[key]; d != nil && f.catchUp(d, p, budgets) {
 		f.serve(d)
 		return d, false, nil
@@ -82,12 +86,7 @@ func (f *Finder) dryRunFor(ctx context.Context, p *Preemptor, n int, here bool) 
 	delete(f.kept, key) // it may have caught up with some of the changes only
 	d = f.newDryRun(key, p, n, budgets)
 	f.DryRuns.Inc()
-	ask := f.Workers.Preempt
-	if here {
-		ask = f.Workers.PreemptHere
-	}
-	d.found, err = ask(p.Trace.Again(ctx, key.class), fanout.PreemptRequest{Class: d.class, Preemption: &d.question})
-	if err != nil {
+	if d.found, err = f.tryRows(p.Trace.Again(ctx, key.class), d, here); err != nil {
 		return nil, false, err
 	}
 	if d.found.Failed != nil {
@@ -96,6 +95,37 @@ func (f *Finder) dryRunFor(ctx context.Context, p *Preemptor, n int, here bool) 
 	f.Rows.Add(float64(d.found.Tried))
 	f.keep(d)
 	return d, true, nil
+}
+
+// tryRows has all rows tried that are not to be skipped: with here on the own tables.
+func (f *Finder) tryRows(ctx context.Context, d *dryRun, here bool) (*scorer.PreemptionResult, error) {
+	switch request := (fanout.PreemptRequest{Class: d.class, Preemption: &d.question}); {
+	case here || len(d.units) > maxUnitRows:
+		return f.Workers.PreemptHere(ctx, request)
+	case len(d.units) == 0:
+		return f.Workers.Preempt(ctx, request)
+	}
+	theirs, ours := d.question, d.question
+	theirs.Units, theirs.Skip = nil, slices.Concat(d.question.Skip, d.units)
+	slices.SortFunc(theirs.Skip, scorer.RowRef.Compare)
+	theirs.Skip = slices.Compact(theirs.Skip)
+	found, err := f.Workers.Preempt(ctx, fanout.PreemptRequest{Class: d.class, Preemption: &theirs})
+	if err != nil {
+		return nil, err
+	}
+	ours.Only = d.units
+	more, err := f.Workers.PreemptHere(ctx, fanout.PreemptRequest{Class: d.class, Preemption: &ours})
+	if err != nil {
+		return nil, err
+	}
+	found.Merge(more)
+	return found, nil
+}
+
+// isTriedHere tells whether a candidate is not the workers'.
+func (d *dryRun) isTriedHere(c *scorer.PreemptionCandidate) bool {
+	_, is := slices.BinarySearchFunc(d.units, scorer.RowRef{Shard: c.Shard, Row: c.Row}, scorer.RowRef.Compare)
+	return is
 }
 
 // newDryRun is a dry run of now, about which nobody was asked yet. It skips rows to which other pods are nominated.
@@ -113,12 +143,8 @@ func (f *Finder) newDryRun(key dryRunKey, p *Preemptor, n int, budgets []scorer.
 	for _, n := range p.nominees {
 		d.question.Skip = append(d.question.Skip, scorer.RowRef{Shard: n.Row.Shard, Row: n.Row.Index})
 	}
-	slices.SortFunc(d.question.Skip, func(a, b scorer.RowRef) int {
-		if a.Shard != b.Shard {
-			return int(a.Shard) - int(b.Shard)
-		}
-		return int(a.Row) - int(b.Row)
-	})
+	slices.SortFunc(d.question.Skip, scorer.RowRef.Compare)
+	d.units = f.unitRows()
 	return d
 }
 
@@ -200,14 +226,21 @@ func (d *dryRun) sum(tried []*triedRow) *scorer.PreemptionResult {
 
 // catchUp has a dry run hold for now; false: another dry run is to be made.
 func (f *Finder) catchUp(d *dryRun, p *Preemptor, budgets []scorer.Budget) bool {
-	return d.catchUpBudgets(f.Nodes, f.Budgets, budgets) && d.catchUpRows(f.Nodes, p.Answer, len(p.nominees), f.Now().UnixMicro())
+	d.changed = d.changed[:0]
+	if !f.catchUpBudgets(d, budgets) {
+		return false
+	}
+	d.changed = append(d.changed, d.stale...)
+	d.stale = d.stale[:0]
+	return len(d.changed) <= maxChanged && d.catchUpRows(f.Nodes, p.Answer, len(p.nominees), f.Now().UnixMicro())
 }
 
-// catchUpBudgets has a dry run hold for what budgets allow now, and leaves in d.changed the rows of pods that the changed
-// budgets count; false: another dry run is to be made. Whom a budget counted that is gone nobody knows any more.
-func (d *dryRun) catchUpBudgets(nodes *cache.Cache, counted *cluster.Budgets, budgets []scorer.Budget) bool {
-	d.changed = d.changed[:0]
+// catchUpBudgets has a dry run hold for what budgets allow now, and adds to d.changed the rows of pods that the changed
+// budgets count, and of those that leave with them; false: another dry run is to be made. Whom a budget counted that is gone nobody knows
+// any more.
+func (f *Finder) catchUpBudgets(d *dryRun, budgets []scorer.Budget) bool {
 	old := d.budgets
+	var wholes map[*groups.Group]bool
 	for _, b := range budgets {
 		if len(old) > 0 && old[0].ID <= b.ID {
 			was := old[0]
@@ -217,15 +250,26 @@ func (d *dryRun) catchUpBudgets(nodes *cache.Cache, counted *cluster.Budgets, bu
 				return false
 			}
 		}
-		pods, ok := counted.CountedBy(b.ID, maxChanged-len(d.changed))
+		pods, ok := f.Budgets.CountedBy(b.ID, maxChanged-len(d.changed))
 		if !ok {
 			return false
 		}
 		for _, uid := range pods {
-			_, node, _ := nodes.Pod(uid)
-			if row, ok := nodes.RowOf(node); ok {
+			p, node, _ := f.Nodes.Pod(uid)
+			if row, ok := f.Nodes.RowOf(node); ok {
 				d.changed = append(d.changed, row)
 			}
+			if p == nil || f.ownWhole(p) == nil || wholes[f.ownWhole(p)] {
+				continue
+			}
+			rows, few := f.rowsOf(f.ownWhole(p), maxChanged-len(d.changed))
+			if !few {
+				return false
+			}
+			if d.changed = append(d.changed, rows...); wholes == nil {
+				wholes = map[*groups.Group]bool{}
+			}
+			wholes[f.ownWhole(p)] = true
 		}
 	}
 	if len(old) > 0 {

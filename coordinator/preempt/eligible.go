@@ -22,8 +22,8 @@ const (
 // this node. useless says that the node is gone, or refuses the pod for a reason which no victim changes.
 //
 // A pod whose victims are still leaving waits for them, unless its node is useless. Only victims of a scheduler count as
-// leaving.
-func ineligible(p *v1.Pod, nominated string, useless bool, pods iter.Seq[*v1.Pod]) string {
+// leaving; below is what the pod's priority has to be above for one to be its victim.
+func ineligible(p *v1.Pod, nominated string, useless bool, pods iter.Seq[*v1.Pod], below func(*v1.Pod) int32) string {
 	if p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
 		return never
 	}
@@ -32,7 +32,7 @@ func ineligible(p *v1.Pod, nominated string, useless bool, pods iter.Seq[*v1.Pod
 	}
 	own := priority(p)
 	for other := range pods {
-		if priority(other) < own && isLeaving(other) {
+		if isLeaving(other) && below(other) < own {
 			return leaving
 		}
 	}
@@ -47,14 +47,20 @@ func priority(p *v1.Pod) int32 {
 }
 
 // isLeaving tells whether a scheduler's preemption has a pod terminate.
-func isLeaving(p *v1.Pod) bool {
+func isLeaving(p *v1.Pod) bool { return toldToLeave(p) != nil }
+
+// toldToLeave is the condition of a pod that terminates because of a scheduler's preemption; nil: it does not.
+func toldToLeave(p *v1.Pod) *v1.PodCondition {
 	if p.DeletionTimestamp == nil {
-		return false
+		return nil
 	}
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == v1.DisruptionTarget {
-			return c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler
+			if c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler {
+				return c
+			}
+			return nil
 		}
 	}
-	return false
+	return nil
 }

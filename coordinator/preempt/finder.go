@@ -29,8 +29,10 @@ type Config struct {
 	Budgets  *cluster.Budgets
 	Nominees *nominees.Cache
 	Groups   *groups.Groups // nil: there are no pod groups
-	Engine   *answers.Engine
-	Workers  Workers
+	// WholeGangs has the pods of a PodGroup with disruptionMode PodGroup leave together for single pods, too.
+	WholeGangs bool
+	Engine     *answers.Engine
+	Workers    Workers
 	// BatchSize is how many pods share a batch at the most.
 	BatchSize int
 	// Now is the queue's clock.
@@ -58,10 +60,15 @@ type Finder struct {
 	Config
 	kept   map[dryRunKey]*dryRun // the dry runs that have served pods last
 	served uint64                // how many pods dry runs have served
+	wholes wholeGangs
 }
 
 // NewFinder makes a Finder.
-func NewFinder(c Config) *Finder { return &Finder{Config: c, kept: map[dryRunKey]*dryRun{}} }
+func NewFinder(c Config) *Finder {
+	return &Finder{Config: c, kept: map[dryRunKey]*dryRun{}, wholes: wholeGangs{
+		units: map[*groups.Group]*gangUnit{}, late: map[*groups.Group]struct{}{},
+	}}
+}
 
 // Forget drops the dry runs for a class.
 func (f *Finder) Forget(class uint64) {
@@ -149,10 +156,15 @@ func (f *Finder) search(ctx context.Context, p *Preemptor, n int) (found, error)
 		return found{all: &scorer.PreemptionResult{}}, nil
 	case p.Plugins.Judges():
 		return f.tryAll(ctx, p, n), nil
-	case p.leftOut == nil && p.Answer.Diagnosed() && !f.Nodes.HasBelow(p.priority()):
+	case p.leftOut == nil && p.Answer.Diagnosed() && !f.hasBelow(p.priority()):
 		return f.nobodyBelow(p), nil
 	}
 	return f.findShared(ctx, p, n)
+}
+
+// hasBelow tells whether a pod on a node may leave for a priority, on some row.
+func (f *Finder) hasBelow(priority int32) bool {
+	return f.Nodes.HasBelow(priority) || f.WholeGangs && f.Groups.WholeBelow(priority)
 }
 
 // nobodyBelow is what a dry run would find where no pod on a node is of lower priority, which takes no look at any row.
@@ -198,10 +210,11 @@ func (f *Finder) rowByRow(p *Preemptor) *rowByRow {
 func (f *Finder) question(p *Preemptor, budgets []scorer.Budget) *scorer.Preemption {
 	return &scorer.Preemption{
 		Priority: p.priority(), NowMicros: f.Now().UnixMicro(), Budgets: budgets, Whole: p.Answer.Result(),
+		Units: f.unitsFor(p.Pod.Obj),
 	}
 }
 
-// victims are the pods that have to leave for a candidate, most important first.
+// victims are the pods that have to leave the candidate's node, most important first.
 func (f *Finder) victims(by *v1.Pod, c *scorer.PreemptionCandidate) ([]*v1.Pod, error) {
 	out := make([]*v1.Pod, 0, len(c.Victims))
 	for _, number := range c.Victims {

@@ -162,12 +162,10 @@ func (f *Finder) gangSearch(g *Gang, spec *groups.Spec) *gangSearch {
 // unitsOf are the priorities of pods of PodGroups with disruptionMode PodGroup, by their numbers.
 func (f *Finder) unitsOf() map[uint64]int32 {
 	out := map[uint64]int32{}
-	for g := range f.Groups.All() {
-		if spec := g.Spec(); spec != nil && spec.Whole && g.Scheduled() > 0 {
-			for m := range g.EachMember() {
-				if number := f.Nodes.NumberOf(m.Pod.UID); number != 0 {
-					out[number] = spec.Priority
-				}
+	for g := range f.Groups.Wholes() {
+		for m := range g.EachMember() {
+			if number := f.Nodes.NumberOf(m.Pod.UID); number != 0 {
+				out[number] = g.Spec().Priority
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 type Outcome struct {
 	Result *fwk.PostFilterResult
 	Status *fwk.Status
-	// Victims have to leave the nominated node.
+	// Victims have to leave: the nominated node, and with WholeGangs those of their pod groups other nodes.
 	Victims []*v1.Pod
 	// Asking is set where extenders have to be asked first: the attempt is to be parked, and is resumed with it once they have
 	// answered, or once it is its turn to have them asked.
@@ -35,10 +35,17 @@ func (f *Finder) PostFilter(ctx context.Context, p *Preemptor) (Outcome, error) 
 		return Outcome{Status: refusal(p.Ineligible)}, nil
 	}
 	pod, nominated := p.Pod.Obj, p.Pod.Nomination()
+	f.followWholes()
 	if p.Answer = f.answerFor(p); p.Answer != nil {
 		p.nominees, p.leftOut = f.Nominees.Of(pod, p.Class), f.Engine.LeftOut(p.Class, nominated)
 	}
-	if why := ineligible(pod, nominated, f.isUseless(p, nominated), f.Nodes.PodsOn(nominated)); why != "" {
+	units := wholeUnits{f, f.ownWhole(pod)}
+	if why := ineligible(pod, nominated, f.isUseless(p, nominated), f.Nodes.PodsOn(nominated), units.leavesBelow); why != "" {
+		if why == leaving {
+			if rest := units.leftInPart(pod, nominated); len(rest) > 0 {
+				return Outcome{Result: nominate(nominated), Victims: rest}, nil
+			}
+		}
 		return Outcome{Status: refusal(why)}, nil
 	}
 	if list := extender.Preempters(f.Lanes.List(), pod); len(list) > 0 {
@@ -57,7 +64,7 @@ func (f *Finder) PostFilter(ctx context.Context, p *Preemptor) (Outcome, error) 
 		return Outcome{}, err
 	}
 	klog.FromContext(ctx).V(2).Info("The target node for the preemption is determined", "node", best.Name, "pod", klog.KObj(pod))
-	return Outcome{Result: nominate(best.Name), Victims: victims}, nil
+	return Outcome{Result: nominate(best.Name), Victims: f.complete(victims)}, nil
 }
 
 // answerFor is the answer that a dry run uses: the preemptor's, or where a plugin's PreFilter has rejected the pod in

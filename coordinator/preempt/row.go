@@ -102,7 +102,7 @@ func (r *triedRow) take(row cache.Row, node string, outcome scorer.PreemptOutcom
 func (f *Finder) checkWorkers(ctx context.Context, d *dryRun, a *answers.Answer, list []*scorer.PreemptionCandidate) (wrong bool) {
 	for _, c := range list {
 		who := d.found.Witnesses.Of(c.Shard)
-		if who == 0 || d.tried[cache.Row{Shard: c.Shard, Index: c.Row}] != nil {
+		if who == 0 || d.isTriedHere(c) || d.tried[cache.Row{Shard: c.Shard, Index: c.Row}] != nil {
 			continue
 		}
 		outcome, own, _ := f.Engine.Evaluator().PreemptRow(f.Nodes.Table(int(c.Shard)), c.Row, a.Class(), d.questionHere(a), nil)

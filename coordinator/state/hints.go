@@ -19,6 +19,8 @@ type Hints struct {
 	Profiles map[string]*compile.Profile
 	// Preemptors are the pods whose victims are being told to leave.
 	Preemptors map[types.UID]struct{}
+	// WholeGangs: pod groups may leave whole for single pods.
+	WholeGangs bool
 }
 
 var _ queue.Profiles = Hints{}
@@ -70,7 +72,7 @@ func (h Hints) MayPreempt(p *v1.Pod) bool {
 	if spec := g.Spec(); spec != nil {
 		priority = max(priority, spec.Priority) // by which of them it preempts, gates say
 	}
-	return h.State.HasBelow(priority)
+	return h.State.HasBelow(priority) || h.WholeGangs && h.State.groups.WholeBelow(priority)
 }
 
 // preemptsNobody tells whether no pod may leave for one, whatever its priority.

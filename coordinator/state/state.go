@@ -132,7 +132,10 @@ func (s *State) mended(node string, refused error) error {
 
 // tell is Cache.Retell, with the row mended.
 func (s *State) tell(uid types.UID) error {
-	_, node, _ := s.Pod(uid)
+	p, node, _ := s.Pod(uid)
+	if p != nil {
+		s.groups.Recounted(p)
+	}
 	return s.mended(node, s.Retell(uid))
 }
 

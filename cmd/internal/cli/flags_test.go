@@ -173,6 +173,7 @@ func TestFlagsOfOurs(t *testing.T) {
 		"etcd-cafile", "etcd-certfile", "etcd-compaction-interval", "etcd-endpoints", "etcd-keyfile", "gang-reservation", "gang-topology-preemption", "health-listen", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
 		"shard-replicas", "shards", "standalone", "tls-ca-file", "tls-dns-roles",
 		"tracing-config-file", "tracing-endpoint", "tracing-local", "tracing-sampling-rate-per-million", "tracing-slow-threshold",
+		"whole-gangs",
 	})))
 	if !slices.Equal(got, want) {
 		t.Errorf("flags of ours: want %q, got %q", want, got)

@@ -7,5 +7,6 @@ func (o CoordinatorOptions) honour(into *coordinator.SchedulerConfig) {
 	into.SyncPreemption = !o.Kube.Enabled("SchedulerAsyncPreemption")
 	into.GangReservation = o.GangReservation
 	into.TopologyPreemption = o.TopologyPreemption
+	into.WholeGangs = o.WholeGangs
 	into.WaitBackoffOut = !o.Kube.Enabled("SchedulerPopFromBackoffQ")
 }

@@ -141,6 +141,8 @@ type CoordinatorOptions struct {
 	GangReservation bool
 	// TopologyPreemption has gangs with topology constraints preempt.
 	TopologyPreemption bool
+	// WholeGangs has a PodGroup with disruptionMode PodGroup leave whole for single pods, too, or stay.
+	WholeGangs bool
 	// Kube are kube-scheduler's flags. What of them counts without Kubernetes is above.
 	Kube *kubeflags.Flags
 	// Legacy are the flags that kube-scheduler had up to 1.22.
