@@ -74,8 +74,8 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 		"it to start, against pods of its priority and below")
 	fs.BoolVar(&o.TopologyPreemption, "gang-topology-preemption", false, "have gangs with topology constraints preempt, too, where the "+
 		"feature gate WorkloadAwarePreemption is on")
-	fs.BoolVar(&o.WholeGangs, "whole-gangs", false, "have a PodGroup with disruptionMode PodGroup leave whole for a single pod, too, or stay, "+
-		"where the feature gate GenericWorkload is on")
+	fs.BoolVar(&o.WholeGangs, "whole-gangs", false, "have a PodGroup with disruptionMode PodGroup leave whole for a single pod, too, or "+
+		"stay, where the feature gate GenericWorkload is on")
 	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
 	o.Recording.addFlags(fs)
 
