@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -77,5 +78,34 @@ func TestPodsForANodeByName(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Pods of one class wait for room. Since they were refused, something has come that refuses those with one of their labels: whoever is
+// tried for all of them does not speak for the others any more.
+func TestPodsOfOneClassWaitThatAreOfSeveralByNow(t *testing.T) {
+	apart := build.Pod("apart").UID("apart").Apart(build.Around("kubernetes.io/hostname", "app=a")).Node("n").Obj()
+	spread := build.Pod("spread").UID("spread").Apart(build.Around("rack", "app=a")).Node("n").Obj()
+	unlabelled := build.Node("n").CPU("2").Memory("64Gi").Label("kubernetes.io/hostname", "n").Obj()
+	for name, comes := range map[string][]any{
+		"a pod": {apart},
+		"a label of nodes that a pod's term names": {spread, build.Node("n").CPU("2").Memory("64Gi").Label("kubernetes.io/hostname", "n").Label("rack", "r").Obj()},
+	} {
+		full := build.Pod("full").UID("full").CPU("2").Node("n").Obj()
+		runScenario(t, clusterOf([]*v1.Node{unlabelled}, full), nil, func(x *scenario) {
+			for _, app := range []string{"a", "b"} {
+				for i := range 3 {
+					p := fmt.Sprint(app, i)
+					x.deliver(objects.Added, build.Pod(p).UID(p).Label("app", app).CPU("1500m").Obj())
+				}
+			}
+			for _, obj := range comes {
+				x.deliver(objects.Modified, obj)
+			}
+			elapse(20 * time.Second)
+			x.deliver(objects.Deleted, full)
+			elapse(20 * time.Second)
+			x.wantBinds(name, "b0@ n")
+		})
 	}
 }

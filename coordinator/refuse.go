@@ -65,7 +65,7 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 		s.queue.Error(a.Pod, a.failed)
 	} else {
 		if a.Class != nil {
-			a.Pod.ClassID = a.Class.ID()
+			a.Pod.ClassID, a.Pod.Matched = a.Class.ID(), a.Class.Matched
 		}
 		s.queue.Unschedulable(a.Pod, by, d.Message)
 	}

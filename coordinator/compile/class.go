@@ -30,6 +30,9 @@ type Class struct {
 	// Base is the class of Query without what it counts (scorer.BaseQuery), where it counts anything and
 	// is not Volatile: classes that differ in selectors alone share it.
 	Base *Class
+	// Matched tells apart by what the labels of pods are matched: the terms of other pods, and Services under hard default constraints.
+	// Whatever else pods of one class and the same Matched differ in, they stay of one class. Empty: by nothing.
+	Matched string
 	// Usage is what a pod of the class adds to its node.
 	Usage *pb.PodUsage
 

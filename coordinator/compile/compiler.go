@@ -256,7 +256,8 @@ func (c *Compiler) variant(e *keptPlan) (*Class, error) {
 	if _, err := c.identities.number(q, k.rest); err != nil {
 		return nil, err
 	}
-	class := &Class{Query: original.Query, Scorer: original.Scorer, Usage: e.plan.usage, ScoreError: original.ScoreError}
+	class := &Class{Query: original.Query, Scorer: original.Scorer, Usage: e.plan.usage, ScoreError: original.ScoreError,
+		Matched: original.Matched}
 	if q.ClassId != original.ID() { // what pods request in other ways may come to the same
 		class.Query, class.Scorer = q, original.Scorer.Vary(q)
 	}

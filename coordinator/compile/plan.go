@@ -73,7 +73,8 @@ func (pl *plan) class(s *setting, ready func(*pb.Query) (*scorer.Class, error)) 
 	if pl.celErr != nil {
 		return nil, pl.celErr
 	}
-	c := &Class{Usage: pl.usage, Volatile: s.mounts.isVolatile(), Claims: s.claims.isAny(), ScoreError: pl.scoreError()}
+	c := &Class{Usage: pl.usage, Volatile: s.mounts.isVolatile(), Claims: s.claims.isAny(), ScoreError: pl.scoreError(),
+		Matched: string(s.matched)}
 	for _, f := range pl.prof.filters {
 		if c.Rejected, c.failure = pl.refuses(f, s); c.Rejected != nil || c.failure != nil {
 			return c, nil

@@ -26,6 +26,8 @@ type setting struct {
 	defaults *selector.Selector
 	// match is the terms of other pods that match the pod; nil: none does.
 	match *count.Match
+	// matched is Class.Matched.
+	matched []byte
 	// selfSpread and selfAffinity tell which hard constraints and whether all required
 	// affinity terms select the pod's own labels.
 	selfSpread   []bool
@@ -39,7 +41,7 @@ type setting struct {
 // take finds out a pod's setting.
 func (s *setting) take(e *keptPlan, p *v1.Pod, w ClusterState) {
 	pl := e.plan
-	s.bytes, s.pod, s.state, s.mounts = s.bytes[:0], p, w, e.mounts
+	s.bytes, s.matched, s.pod, s.state, s.mounts = s.bytes[:0], s.matched[:0], p, w, e.mounts
 	s.bytes = binary.AppendUvarint(s.bytes, e.revision)
 	s.spreads = pl.images.spreads(w, s.spreads[:0])
 	for _, v := range s.spreads {
@@ -65,6 +67,9 @@ func (s *setting) takeSpread(pl *plan) {
 		}
 		s.text(s.pod.Namespace)
 		s.text(s.defaults.Text())
+		if len(c.hard) > 0 {
+			s.matched = append(s.matched, s.defaults.Text()...)
+		}
 	}
 	for i := range c.hard {
 		self := s.selector(&c.hard[i]).Matches(s.pod.Labels)
@@ -98,6 +103,7 @@ func (s *setting) takeAffinity(pl *plan) {
 	s.match = s.state.Counters().Matching(s.pod, cluster)
 	if s.match != nil {
 		s.bytes = binary.AppendUvarint(s.bytes, s.match.ID)
+		s.matched = binary.AppendUvarint(s.matched, s.match.ID)
 		s.shape(&s.match.Shape, s.match.Keys, len(s.match.Keys))
 	} else {
 		s.bytes = append(s.bytes, 0)

@@ -100,7 +100,7 @@ func checkIndex(t failer, q *Queue, want int) {
 			for i, p := range b.pods {
 				key := bucketKey{rejectors: p.rejectors, mates: p.mates(p.ClassID)}
 				if p.ClassID != 0 {
-					key.classID, key.likeness = p.ClassID, alikeOf(q, p)
+					key.classID, key.matched, key.likeness = p.ClassID, p.Matched, alikeOf(q, p)
 				}
 				if p.bucket != b || p.slot != i || b.bucketKey != key {
 					t.Fatalf("pod %s: in a bucket that is not its own", p.Obj.UID)

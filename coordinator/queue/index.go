@@ -7,7 +7,7 @@ import (
 )
 
 // bucket holds waiting pods that an event helps alike: rejected by the same plugins, of one
-// class, and alike in what the plugins' hints read beyond that. A pod whose class is not known
+// class, matched by the same, and alike in what the plugins' hints read beyond that. A pod whose class is not known
 // has a bucket of its own.
 type bucket struct {
 	bucketKey
@@ -40,6 +40,7 @@ type index struct {
 type bucketKey struct {
 	rejectors set
 	classID   uint64
+	matched   string
 	likeness  likeness
 	mates     mates
 }

@@ -14,11 +14,14 @@ func (q *Queue) Unschedulable(p *Pod, rejectedBy []string, message string) {
 		return
 	}
 	q.nominations.set(p, p.Nomination())
-	p.represents = nil
 	p.UnschedulableCount++
 	p.ErrorCount = 0
 	q.setRejectedBy(p, rejectedBy)
 	p.BackoffUntil = q.backoffs.until(p, p.Timestamp)
+	if q.speaksForItself(p) {
+		q.passOn(p)
+	}
+	p.represents = nil
 	if p.activated || q.flights.helped(p, q.rules) {
 		q.requeue(p, eventAttemptFailed)
 		return

@@ -86,7 +86,7 @@ func (q *Queue) put(p *Pod, to Place) {
 
 // addToIndex has a pod found by the events that may help it.
 func (q *Queue) addToIndex(p *Pod) {
-	like, told, class := likeness{}, true, p.ClassID
+	like, told, class, matched := likeness{}, true, p.ClassID, p.Matched
 	switch {
 	case class == 0:
 	case p.isLong():
@@ -100,7 +100,10 @@ func (q *Queue) addToIndex(p *Pod) {
 	if p.rejectors&q.rules.asksEach != 0 {
 		class, like = 0, likeness{} // out-of-tree plugins may look at anything
 	}
-	q.index.add(q.rules, p, bucketKey{p.rejectors, class, like, p.mates(class)})
+	if class == 0 {
+		matched = ""
+	}
+	q.index.add(q.rules, p, bucketKey{p.rejectors, class, matched, like, p.mates(class)})
 }
 
 // take takes a pod out of its place; it is nowhere then.

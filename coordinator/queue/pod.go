@@ -82,6 +82,8 @@ type Pod struct {
 	// before Unschedulable: rejected pods of one class are judged together when an event
 	// comes. It falls back to 0 when the pod's spec or labels change.
 	ClassID uint64
+	// Matched is compile.Class.Matched of the class, set with ClassID.
+	Matched string
 
 	// Cost is the time that it took to prepare the last attempt and to look for its victims, where that is much; 0: it
 	// is not known, or is not to count. The owner of the queue sets it while the pod is in flight.

@@ -6,7 +6,8 @@ import "slices"
 // were more to be tried, the others would be refused. The first pods in the queue's order are
 // moved. Each of them represents the pods that stay: if it leaves before its attempt has succeeded or was refused
 // (it is deleted, changed, gated, or its attempt ends in an error), the next pod takes its
-// place. If it is refused, the others would be refused, too.
+// place. If it is refused, the others would be refused, too, unless its labels are matched by something else by now, such as the term of
+// a pod that came since, and a plugin that looks at other pods has refused it: then the next pod is tried as well.
 //
 // Without this, 500,000 pods that wait for room would all be tried again whenever any pod ends.
 //
@@ -133,6 +134,11 @@ func (q *Queue) awaited(e *Event, into []*Pod) []*Pod {
 		}
 	}
 	return into
+}
+
+// speaksForItself tells whether the refusal of a pod says nothing of the pods that it represents.
+func (q *Queue) speaksForItself(p *Pod) bool {
+	return p.represents != nil && p.represents.bucket.matched != p.Matched && p.rejectors&^q.rules.local != 0
 }
 
 // passOn has the next pod of its class take the place of one that stood in for it.

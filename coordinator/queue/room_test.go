@@ -120,6 +120,14 @@ func TestPodsThatStandIn(t *testing.T) {
 	}{
 		{"it is placed", func(q *Queue, p *Pod) { q.Done(p.Obj.UID) }, ""},
 		{"it is refused", func(q *Queue, p *Pod) { q.Unschedulable(p, []string{"NodeName"}, "no") }, ""},
+		{"it is refused, and by another pod's term that has come since", func(q *Queue, p *Pod) {
+			p.Matched = "that term"
+			q.Unschedulable(p, []string{"InterPodAffinity"}, "no")
+		}, "p9"},
+		{"it is refused, and not by such a term", func(q *Queue, p *Pod) {
+			p.Matched = "that term"
+			q.Unschedulable(p, []string{"NodeName"}, "no")
+		}, ""},
 		{"it is deleted meanwhile", func(q *Queue, p *Pod) { q.Delete(p.Obj.UID); q.Unschedulable(p, []string{"NodeName"}, "no") }, "p9"},
 		{"it is deleted, and placed", func(q *Queue, p *Pod) { q.Delete(p.Obj.UID); q.Done(p.Obj.UID) }, "p9"},
 		{"its attempt ends in an error", func(q *Queue, p *Pod) { q.Error(p, errors.New("boom")) }, "p9"},
