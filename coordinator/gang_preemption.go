@@ -70,7 +70,7 @@ func (s *Scheduler) makeRoomAlone(ctx context.Context, short *gangOutcome, attem
 	case o.code == gangPreempting && !o.invalid && o.aside == nil && !o.parks():
 		return o
 	}
-	short.refused = unschedulableGroup
+	short.refused = preempt.StillShort
 	return short
 }
 

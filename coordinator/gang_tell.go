@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/groups"
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
@@ -139,6 +140,7 @@ func (o *gangOutcome) state() groups.State {
 
 // sentence is upstream's for the PodGroup, or for the members that came after its quorum was scheduled.
 func (o *gangOutcome) sentence() string {
+	status := cmp.Or(o.status, unschedulableGroup)
 	switch {
 	case o.code == gangFits:
 		return ""
@@ -146,10 +148,14 @@ func (o *gangOutcome) sentence() string {
 		return o.whole().Error()
 	case o.code == gangPreempting && o.room == nil:
 		return preemptingGroup
+	case o.refused == preempt.StillShort && o.group.Spec().TopologyKey != "": // upstream does not look for victims there
+		return status + ", preemption would not make enough room in any domain"
+	case o.refused == preempt.StillShort: // upstream adds the status of a try without the pods that might leave
+		return status + ", " + status
 	case o.refused != "":
-		return cmp.Or(o.status, unschedulableGroup) + ", " + o.refused
+		return status + ", " + o.refused
 	}
-	return cmp.Or(o.status, unschedulableGroup)
+	return status
 }
 
 // whole is the error of the pod group.

@@ -22,11 +22,12 @@ const (
 	ByPlacement = "not eligible due to placement-based pod group scheduling limitation"
 	// NoPodGroup is why no pod may that names a PodGroup which is not there.
 	NoPodGroup = "pod group for pod not found"
+	// StillShort is why a gang gets no room that would not fit without the pods of lower priority either.
+	StillShort = "pod group is unschedulable"
 
 	notRegistered = "default preemption plugin is not registered, workload aware preemption is disabled"
 	constrained   = "workload aware preemption is not supported for pod groups with scheduling constraints"
 	noGangVictims = "No preemption victims found for incoming preemptor"
-	stillShort    = "pod group is unschedulable"
 )
 
 // maxDomains is for how many domains victims are looked for, of those that may take a gang: each takes a pass over its rows.
@@ -104,7 +105,7 @@ func (f *Finder) Gang(g *Gang) GangPlan {
 	x := f.gangSearch(g, spec)
 	switch {
 	case len(x.members) < g.Need:
-		return GangPlan{Refused: stillShort}
+		return GangPlan{Refused: StillShort}
 	case x.alone || len(x.classes) > scorer.MaxLeavingFor:
 		return GangPlan{Alone: true}
 	}
@@ -180,7 +181,7 @@ func (x *gangSearch) in(rows func(t *scorer.Table, row uint32) bool) GangPlan {
 	case !may.Any:
 		return GangPlan{Refused: noGangVictims}
 	case alike && may.AtMost < need:
-		return GangPlan{Refused: stillShort}
+		return GangPlan{Refused: StillShort}
 	}
 	x.ask.List = true
 	leavers := e.Leavers(x.tables, x.classes, &x.ask)
@@ -198,7 +199,7 @@ func (x *gangSearch) in(rows func(t *scorer.Table, row uint32) bool) GangPlan {
 func (x *gangSearch) inPlaces(list *units.List, leavers *scorer.Leavers) GangPlan {
 	placed := leavers.Place(x.classOf)
 	if placed.Placed < x.gang.Need {
-		return GangPlan{Refused: stillShort}
+		return GangPlan{Refused: StillShort}
 	}
 	var left []*units.Unit
 	for i := range list.Units {
@@ -316,9 +317,9 @@ func (x *gangSearch) inDomains(key string, nodes []string) GangPlan {
 	case !all.Any:
 		return GangPlan{Refused: noGangVictims}
 	case len(names) == 0:
-		return GangPlan{Refused: stillShort}
+		return GangPlan{Refused: StillShort}
 	}
-	best := GangPlan{Refused: stillShort}
+	best := GangPlan{Refused: StillShort}
 	for _, domain := range names[:min(len(names), maxDomains)] {
 		plan := x.in(func(t *scorer.Table, row uint32) bool {
 			d, has := t.Label(row, key)

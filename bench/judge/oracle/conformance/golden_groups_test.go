@@ -186,6 +186,11 @@ func TestFirstAttemptsAreKubeSchedulers(t *testing.T) {
 			change: high, leave: 1},
 		{name: "no member of the PodGroup's priority", whole: true, nodes: []string{"a 1", "b 1"}, there: []string{"a", "b"}, group: gang(2),
 			members: 2, change: high, condition: "pod group is unschedulable, No preemption victims found for incoming preemptor"},
+		{name: "too few could leave", whole: true, nodes: []string{"a 1", "b 1"}, there: []string{"a"},
+			group: build.Gang("g", 3).Priority(1000).Obj(), members: 3, change: high, condition: "pod group is unschedulable, pod group is unschedulable"},
+		{name: "too few could leave, with the gate", topology: true, whole: true, nodes: []string{"a 1", "b 1"}, there: []string{"a"},
+			group: build.Gang("g", 3).Priority(1000).Obj(), members: 3, change: high, condition: "0/1 placements are available, first placement " +
+				"status: pod group is unschedulable, 0/1 placements are available, first placement status: pod group is unschedulable"},
 		{name: "as many leave as the quorum needs", whole: true, nodes: []string{"a 1", "b 1", "c 1", "d 1"}, there: []string{"a", "b", "c", "d"},
 			group: build.Gang("g", 2).Priority(1000).Obj(), members: 4, change: high, leave: 2},
 		{name: "basic in a rack", topology: true, nodes: []string{"a 1 r1", "b 2 r2"}, group: build.PodGroup("g").Within(rack).Obj(),
