@@ -22,6 +22,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/internal/testkit/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // gangReporter remembers what it was told of pod groups alone.
@@ -67,6 +68,13 @@ func (x *scenario) podGroup(typ objects.EventType, g *v1alpha2.PodGroup) {
 func TestWhatIsToldOfAGang(t *testing.T) {
 	g := &gangReporter{}
 	runScenarioWith(t, g.configure, clusterOf(nodesOf("2", "n")), nil, func(x *scenario) {
+		explained := func(name, want string) {
+			t.Helper()
+			e, err := x.Explain(x.ctx, &pb.ExplainRequest{Namespace: "default", Name: name})
+			if err != nil || e.MemberState != want {
+				t.Errorf("explanation of %s: got %q, %v, want %q", name, e.GetMemberState(), err, want)
+			}
+		}
 		gang := build.Gang("g", 3).Annotation(groups.GiveUpAfter, "1h").Annotation(groups.RetryAfter, "2h").Obj()
 		x.podGroup(objects.Added, gang)
 		elapse(3 * newsEvery)
@@ -76,7 +84,10 @@ func TestWhatIsToldOfAGang(t *testing.T) {
 		elapse(newsEvery)
 		const gated = "waiting for minCount pods from a gang to appear in scheduling queue: 2 of 3 needed exist; waits for 1 more pod"
 		g.wants(t, "it is gated", "g False SchedulingGated: "+gated, "g event of default-scheduler, Normal SchedulingGated: "+gated)
+		explained("a", "not tried")
 		x.deliver(objects.Added, member1("c").Obj())
+		explained("a", "held back by mates")
+		explained("c", "does not fit")
 		const short = "pod group is unschedulable: 2 of 3 needed fit (3 exist); 1 node: 1 Insufficient cpu; waits for room for 1 more"
 		g.wants(t, "it is tried", "g False Unschedulable: "+short, "g event of default-scheduler, Warning FailedScheduling: "+short)
 		x.deliver(objects.Added, nodesOf("0", "m")[0])
@@ -92,6 +103,7 @@ func TestWhatIsToldOfAGang(t *testing.T) {
 		x.deliver(objects.Added, nodesOf("2", "o")[0])
 		elapse(10 * time.Second)
 		const runs = "pod group is scheduled: 4 of 3 needed have nodes (4 exist)"
+		explained("c", "fits")
 		g.wants(t, "it starts", "g True Scheduled: ", "g event of default-scheduler, Normal Scheduled: "+runs)
 		x.deliver(objects.Deleted, member1("a").Node("n").Obj())
 		x.deliver(objects.Deleted, member1("b").Node("n").Obj())

@@ -237,6 +237,14 @@ func (v *Verdict) reasons() string {
 	return count(v.Nodes, "node") + ": " + strings.Join(told, ", ")
 }
 
+// StateOf is where a member stands.
+func (v *Verdict) StateOf(m Member) MemberState {
+	if m.Node != "" {
+		return Fits
+	}
+	return v.Members[m.Pod.UID]
+}
+
 // Beside is what a member's condition and events say behind upstream's message: which of the three it is that waits with its pod group.
 // It has no numbers, so that members are not written anew with each attempt.
 //

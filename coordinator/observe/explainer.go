@@ -144,7 +144,11 @@ func (x *Explainer) Step(e *Explanation) (last bool) {
 	x.noteRemade(out, pod)
 	x.tellBudgets(out, pod)
 	if g := x.Groups.Of(pod); g != nil {
-		out.PodGroup = podGroupStatus(g, g.Standing())
+		stands := g.Standing()
+		out.PodGroup = podGroupStatus(g, stands)
+		if m, ok := g.Member(pod.UID); ok {
+			out.MemberState = stands.StateOf(m).String()
+		}
 	}
 	if p := x.Pending.Get(pod.UID); p != nil {
 		if held := x.Held().note(p); held != "" {

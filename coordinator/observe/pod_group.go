@@ -154,10 +154,7 @@ func (x *PodGroup) begin() (last bool) {
 
 // look counts a member, and keeps one that is on the page.
 func (x *PodGroup) look(m groups.Member) {
-	state := x.stands.Members[m.Pod.UID]
-	if m.Node != "" {
-		state = groups.Fits
-	}
+	state := x.stands.StateOf(m)
 	x.counts[state]++
 	if key := (memberKey{memberRank(state), m.Pod.Name}); key.compare(x.after) > 0 {
 		x.kept.add(toldMember{key, state, m})

@@ -225,7 +225,7 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 		fmt.Fprintf(b, "Note: %s\n", strings.Map(printable, e.GetNote()))
 	}
 	if g := e.GetPodGroup(); g != nil {
-		fmt.Fprintf(b, "Member of PodGroup %s/%s: %s\n", g.GetNamespace(), g.GetName(), strings.Map(printable, g.GetVerdict()))
+		explainMember(b, g, e.GetMemberState())
 	}
 	explainWaits(b, e.GetWaits())
 	explainHistory(b, e.GetHistory())
@@ -238,6 +238,16 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 	explainVerdicts(b, e)
 	_, err := io.WriteString(w, strings.Map(printableLines, b.String()))
 	return err
+}
+
+// explainMember tells where a member of a pod group stands. A leader of an earlier release does not tell its state.
+func explainMember(b *strings.Builder, g *pb.PodGroupStatus, state string) {
+	name := g.GetNamespace() + "/" + g.GetName()
+	fmt.Fprintf(b, "Member of PodGroup %s: %s\n", name, strings.Map(printable, cmp.Or(state, g.GetVerdict())))
+	if state != "" {
+		fmt.Fprintf(b, "The PodGroup: %s\n", strings.Map(printable, g.GetVerdict()))
+	}
+	fmt.Fprintf(b, "Its other members: shardsched explain podgroup %s\n", name)
 }
 
 func standing(e *pb.ExplainResponse) string {

@@ -72,13 +72,19 @@ func TestAnExplanationHasNoControlCharactersOfOthers(t *testing.T) {
 	var b strings.Builder
 	err := renderExplanation(&b, "shop/web-0", &pb.ExplainResponse{
 		Decision: &pb.Decision{Message: evil}, Note: evil, Nodes: 1, NotAsked: []string{evil},
+		PodGroup: &pb.PodGroupStatus{Namespace: "ml", Name: "train", Verdict: evil}, MemberState: evil,
 		Causes: []*pb.Cause{{Cause: evil, Nodes: 1}}, Closest: []*pb.RefusedNode{{Node: "n", Devices: &pb.DeviceShortage{Note: evil}}},
 	})
 	got := b.String()
-	if err != nil || strings.ContainsAny(got, "\x1b\x07\u009b") || strings.Count(got, "red") != 5 {
-		t.Errorf("got %q, %v; want the text five times, without control characters", got, err)
+	if err != nil || strings.ContainsAny(got, "\x1b\x07\u009b") || strings.Count(got, "red") != 7 {
+		t.Errorf("got %q, %v; want the text seven times, without control characters", got, err)
 	}
 	if strings.Contains(got, "\nroot#") {
 		t.Errorf("got a line that others begin: %q", got)
+	}
+	for _, want := range []string{"Member of PodGroup ml/train: ", "\nThe PodGroup: ", "\nIts other members: shardsched explain podgroup ml/train\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q in it", got, want)
+		}
 	}
 }

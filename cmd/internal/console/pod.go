@@ -167,6 +167,9 @@ func (v *visit) podFacts(e *pb.ExplainResponse) []fact {
 	if g := e.GetPodGroup(); g != nil {
 		name := g.GetNamespace() + "/" + g.GetName()
 		out = append(out, fact{"Pod group", words(name).to(podGroupLink(g)).below(g.GetVerdict())})
+		if state := e.GetMemberState(); state != "" {
+			out = append(out, fact{"In its pod group", words(state)})
+		}
 	}
 	return out
 }

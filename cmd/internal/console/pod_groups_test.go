@@ -40,7 +40,7 @@ func TestThePageOfAPodGroupTellsItsMembers(t *testing.T) {
 				{Name: "train-0", State: "held back by mates", Queue: "unschedulable"},
 			},
 		},
-		explanation: &pb.ExplainResponse{PodGroup: waitingGang()},
+		explanation: &pb.ExplainResponse{PodGroup: waitingGang(), MemberState: "held back by mates"},
 	}
 	c := newConsole(t, s)
 	got := text(t, c, "podgroup?namespace=ml&name=train")
@@ -54,5 +54,8 @@ func TestThePageOfAPodGroupTellsItsMembers(t *testing.T) {
 	}
 	if w := ask(c, "GET", Path+"pod?namespace=ml&name=train-0"); !strings.Contains(w.Body.String(), `href="podgroup?name=train&amp;namespace=ml"`) {
 		t.Errorf("the page of a member leads to no pod group: %s", w.Body)
+	}
+	if got := text(t, c, "pod?namespace=ml&name=train-0"); !strings.Contains(got, "In its pod group held back by mates") {
+		t.Errorf("the page of a member does not tell where it stands: %s", got)
 	}
 }

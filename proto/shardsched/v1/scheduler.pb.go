@@ -2136,7 +2136,9 @@ type ExplainResponse struct {
 	// How many more of them did not fit.
 	WorkloadMembersLeftOut uint32 `protobuf:"varint,28,opt,name=workload_members_left_out,json=workloadMembersLeftOut,proto3" json:"workload_members_left_out,omitempty"`
 	// The pod group that the pod is a member of, as far as numbers and a line tell; absent: none.
-	PodGroup      *PodGroupStatus `protobuf:"bytes,29,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	PodGroup *PodGroupStatus `protobuf:"bytes,29,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	// Of a member of a pod group what became of it, as PodGroupMember.state.
+	MemberState   string `protobuf:"bytes,30,opt,name=member_state,json=memberState,proto3" json:"member_state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2372,6 +2374,13 @@ func (x *ExplainResponse) GetPodGroup() *PodGroupStatus {
 		return x.PodGroup
 	}
 	return nil
+}
+
+func (x *ExplainResponse) GetMemberState() string {
+	if x != nil {
+		return x.MemberState
+	}
+	return ""
 }
 
 // SpreadConstraint is a topology spread constraint with what it counts now, without the pod itself.
@@ -9249,7 +9258,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x14\n" +
 	"\x05nodes\x18\x04 \x01(\rR\x05nodes\x12\x18\n" +
-	"\adevices\x18\x05 \x01(\x04R\adevices\"\xe5\t\n" +
+	"\adevices\x18\x05 \x01(\x04R\adevices\"\x88\n" +
+	"\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\bdecision\x18\x02 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12\x14\n" +
@@ -9280,7 +9290,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\abudgets\x18\x1a \x03(\v2\x1f.shardsched.v1.DisruptionBudgetR\abudgets\x12E\n" +
 	"\x10workload_members\x18\x1b \x03(\v2\x1a.shardsched.v1.WorkloadPodR\x0fworkloadMembers\x129\n" +
 	"\x19workload_members_left_out\x18\x1c \x01(\rR\x16workloadMembersLeftOut\x12:\n" +
-	"\tpod_group\x18\x1d \x01(\v2\x1d.shardsched.v1.PodGroupStatusR\bpodGroup\"\xb1\x02\n" +
+	"\tpod_group\x18\x1d \x01(\v2\x1d.shardsched.v1.PodGroupStatusR\bpodGroup\x12!\n" +
+	"\fmember_state\x18\x1e \x01(\tR\vmemberState\"\xb1\x02\n" +
 	"\x10SpreadConstraint\x12!\n" +
 	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12\x19\n" +
 	"\bmax_skew\x18\x02 \x01(\rR\amaxSkew\x12-\n" +
