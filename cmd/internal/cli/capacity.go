@@ -153,6 +153,10 @@ func (o *capacityOptions) model(s Streams, in *Input) (*v1.Pod, error) {
 	if set, is := of.Value.(*appsv1.StatefulSet); is && len(set.Spec.VolumeClaimTemplates) > 0 {
 		return nil, of.Error("spec.volumeClaimTemplates", "pods that come with claims of their own can't be counted")
 	}
+	if model.Spec.SchedulingGroup != nil {
+		return nil, of.Error("spec.schedulingGroup", "members of a PodGroup are placed together, and can't be counted one by one: leave it out, "+
+			"or ask simulate whether the PodGroup starts")
+	}
 	never := v1.PreemptNever
 	model.UID, model.ResourceVersion, model.OwnerReferences = "", "", nil
 	model.Status, model.Spec.NodeName, model.Spec.PreemptionPolicy = v1.PodStatus{}, "", &never

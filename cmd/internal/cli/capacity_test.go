@@ -96,6 +96,7 @@ func TestCapacityRefuses(t *testing.T) {
 		"-: neither a pod nor a workload in it":                                                      "{apiVersion: v1, kind: Service, metadata: {name: a}}",
 		"standard input:3: Pod default/b: one pod or workload is wanted, and there is Pod default/a": "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}]}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {containers: [{name: c}]}}",
 		"standard input:1: Pod default/a: pods that come with claims of their own can't be counted":  "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}], volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]}}",
+		"standard input:1: Pod default/a: spec.schedulingGroup: members of a PodGroup are placed together, and can't be counted one by one: leave it out, or ask simulate whether the PodGroup starts": "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {schedulingGroup: {podGroupName: g}, containers: [{name: c}]}}",
 	} {
 		var told bytes.Buffer
 		s := Streams{In: strings.NewReader(pod), Out: &bytes.Buffer{}, Err: &told, Env: func(string) string { return "" }}

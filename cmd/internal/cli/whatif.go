@@ -29,6 +29,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/workload"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -85,14 +86,44 @@ func (d *drive) run(ctx context.Context, s *coordinator.Scheduler) error {
 		return err
 	}
 	d.report = d.cluster.Report()
-	if d.explain == nil {
-		return nil
+	if err := d.notePodGroups(ctx, s); err != nil || d.explain == nil {
+		return err
 	}
 	d.explanation, err = s.Explain(ctx, d.explain.request(5))
 	if status.Code(err) == codes.NotFound {
 		return fmt.Errorf("--explain %s: there is none after the change%s", d.explain, d.meant())
 	}
 	return err
+}
+
+// notedPodGroups is how many PodGroups that do not start a report tells the verdicts of.
+const notedPodGroups = 20
+
+// notePodGroups notes the PodGroups that have pods and do not start.
+func (d *drive) notePodGroups(ctx context.Context, s *coordinator.Scheduler) error {
+	wait := 0
+	for token := ""; ; {
+		page, err := s.PodGroups(ctx, &pb.ListPodGroupsRequest{Limit: podGroupPage, ContinueToken: token})
+		if err != nil {
+			return err
+		}
+		for _, g := range page.GetPodGroups() {
+			if g.GetExist() == 0 || g.GetState() == groups.Scheduled.String() {
+				continue
+			}
+			if wait++; wait <= notedPodGroups {
+				verdict, _, _ := strings.Cut(g.GetVerdict(), "; since ")
+				d.report.Notes = append(d.report.Notes, fmt.Sprintf("PodGroup %s/%s does not start: %s", g.GetNamespace(), g.GetName(), verdict))
+			}
+		}
+		if token = page.GetContinueToken(); token == "" {
+			break
+		}
+	}
+	if wait > notedPodGroups {
+		d.report.Notes = append(d.report.Notes, numbered(wait-notedPodGroups, "more PodGroup")+" do not start")
+	}
+	return nil
 }
 
 // meant names the workloads that bear the name of a pod that is not there.

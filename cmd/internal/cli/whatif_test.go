@@ -98,6 +98,9 @@ func TestExitCodesOfAWhatIf(t *testing.T) {
 		{[]string{"--explain", "a/b/c"}, exitFailed, "is not NAMESPACE/NAME"},
 		{[]string{"--cordon", "node-1", "--explain", "shop/big"}, exitDone, "Now 0 of 4 nodes pass every filter."},
 		{[]string{"--cordon", "node/node-1", "--explain", "pod/shop/big"}, exitDone, "Now 0 of 4 nodes pass every filter."},
+		{[]string{"--cordon", "node-1", "-f", "../../../docs/groups/big.yaml"}, exitPends,
+			"PodGroup ml/big does not start: no feasible placements found, workload aware preemption is not supported for pod groups with " +
+				"scheduling constraints: 0 of 9 needed fit (9 exist); waits for a node with the label rack\n"},
 		{[]string{"--drain", "nodes/node-1"}, exitDone, "drain of node-1: it is empty"},
 	} {
 		out, errs, code := command(t, append([]string{"simulate", "-f", folder + "cluster.yaml"}, x.args...)...)
