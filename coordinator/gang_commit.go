@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -113,6 +114,7 @@ func (s *Scheduler) LoadCommits(parts map[string]*pb.GangCommit) {
 			}
 			p.nodes[pod] = m.GetNode()
 			s.queue.Nominate(pod, m.GetNode())
+			s.cfg.Recorder.Nominated(pod.Obj.UID, m.GetNode())
 		}
 		if len(p.nodes) == 0 {
 			s.gangs.Delete(&p.commit)
@@ -140,6 +142,7 @@ func (s *Scheduler) popPromised(into []*queue.Pod) []*queue.Pod {
 		}
 		list.first = list.first[1:]
 		if g == nil {
+			s.breakPromise(list.of[name])
 			s.gangs.Delete(list.end(s.queue, name)...)
 		}
 	}
@@ -168,6 +171,18 @@ func (p *promise) release(q *queue.Queue) {
 	clear(p.nodes)
 }
 
+// breakPromise gives the room to others that was held, before anything else is decided.
+func (s *Scheduler) breakPromise(p *promise) {
+	if p == nil {
+		return
+	}
+	pods := slices.Collect(maps.Keys(p.nodes))
+	p.release(s.queue)
+	for _, pod := range pods {
+		s.cfg.Recorder.Nominated(pod.Obj.UID, pod.NominatedNode)
+	}
+}
+
 // keepPromise places the members of a pod group where an earlier leader has placed them, if all of them fit there and are enough; their
 // mates are decided after them. nil: it is to be decided as any other.
 func (s *Scheduler) keepPromise(ctx context.Context, g *groups.Group, attempts []attempt) *gangOutcome {
@@ -189,7 +204,7 @@ func (s *Scheduler) keepPromise(ctx context.Context, g *groups.Group, attempts [
 		}
 	}
 	if n == 0 {
-		p.release(s.queue)
+		s.breakPromise(p)
 		return nil
 	}
 	o := s.tryGang(ctx, g, attempts[:n], unasked)
@@ -201,6 +216,6 @@ func (s *Scheduler) keepPromise(ctx context.Context, g *groups.Group, attempts [
 		return o
 	}
 	o.undo(ctx)
-	p.release(s.queue)
+	s.breakPromise(p)
 	return nil
 }

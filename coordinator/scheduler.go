@@ -155,6 +155,11 @@ func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueE
 			s.takeInFound(p, func() { s.podSet(p) })
 		}
 	}
+	s.queue.Each(func(p *queue.Pod) {
+		if p.NominatedNode != "" && p.Obj.Status.NominatedNodeName == "" { // the journal says so
+			s.cfg.Recorder.Nominated(p.Obj.UID, p.NominatedNode)
+		}
+	})
 	// Entries of pods that are gone, at their end or on a node by now.
 	for _, uid := range s.queue.Unclaimed() {
 		s.journal.Put(uid, nil)

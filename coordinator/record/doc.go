@@ -23,6 +23,7 @@
 //	bound     a decision was committed, with claims of devices as they were written
 //	taken back  it was not: the pod is off the node
 //	released  the pod is off the node, though its bind is still under way
+//	nominated a pod's nomination that neither its status nor a decision tells: the journal did, or a gang's commit
 //	judgement what a scheduler that only observes would have decided; nothing comes of it
 //	end       nothing more; a process that was killed leaves none
 //

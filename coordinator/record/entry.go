@@ -11,7 +11,7 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// entry is what the loop hands over: one of begin, changed, decision, bound, back, released,
+// entry is what the loop hands over: one of begin, changed, decision, bound, back, released, nominated,
 // judgement, end and last is set.
 type entry struct {
 	at time.Time
@@ -28,6 +28,7 @@ type entry struct {
 	objects               []objects.Object
 
 	released  *pb.RecordReleased
+	nominated *pb.RecordNominated
 	judgement *pb.RecordJudgement
 
 	end  string
@@ -93,6 +94,8 @@ func (e *entry) record() (r *pb.Record, err error) {
 		r.What = &pb.Record_TakenBack{TakenBack: t}
 	case e.released != nil:
 		r.What = &pb.Record_Released{Released: e.released}
+	case e.nominated != nil:
+		r.What = &pb.Record_Nominated{Nominated: e.nominated}
 	case e.judgement != nil:
 		r.What = &pb.Record_Judgement{Judgement: e.judgement}
 	default:

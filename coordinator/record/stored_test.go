@@ -156,6 +156,7 @@ func writeGolden(t *testing.T, name string) {
 	w.Decision(&pb.Decision{Seq: 3, Pod: "default/member", Uid: "member", Message: "pod group is unschedulable", PodGroup: "default/gang", Held: "n",
 		Domain: "rack=r1"}, false, nil)
 	w.Bound(d, []objects.Object{claim})
+	w.Nominated(pod.UID, "n")
 	w.Judgement(&pb.RecordJudgement{Decision: d, Node: "m", Passes: true, Score: 400, Preempts: true})
 	w.Change(pv, false, true)
 	w.Change(pod, true, false)

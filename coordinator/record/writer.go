@@ -107,6 +107,11 @@ func (w *Writer) Released(uid types.UID, node string) {
 	w.put(entry{released: &pb.RecordReleased{Uid: string(uid), Node: node}})
 }
 
+// Nominated notes that a pod is nominated to a node, "": to none, which neither its status nor a decision of the term tells.
+func (w *Writer) Nominated(uid types.UID, node string) {
+	w.put(entry{nominated: &pb.RecordNominated{Uid: string(uid), Node: node}})
+}
+
 // Judgement notes what would have been decided. Nobody may change it any more.
 func (w *Writer) Judgement(j *pb.RecordJudgement) { w.put(entry{judgement: j}) }
 

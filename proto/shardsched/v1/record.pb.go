@@ -39,6 +39,7 @@ type Record struct {
 	//	*Record_End
 	//	*Record_Released
 	//	*Record_Judgement
+	//	*Record_Nominated
 	What          isRecord_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -160,6 +161,15 @@ func (x *Record) GetJudgement() *RecordJudgement {
 	return nil
 }
 
+func (x *Record) GetNominated() *RecordNominated {
+	if x != nil {
+		if x, ok := x.What.(*Record_Nominated); ok {
+			return x.Nominated
+		}
+	}
+	return nil
+}
+
 type isRecord_What interface {
 	isRecord_What()
 }
@@ -196,6 +206,10 @@ type Record_Judgement struct {
 	Judgement *RecordJudgement `protobuf:"bytes,9,opt,name=judgement,proto3,oneof"`
 }
 
+type Record_Nominated struct {
+	Nominated *RecordNominated `protobuf:"bytes,10,opt,name=nominated,proto3,oneof"`
+}
+
 func (*Record_Begin) isRecord_What() {}
 
 func (*Record_Change) isRecord_What() {}
@@ -211,6 +225,8 @@ func (*Record_End) isRecord_What() {}
 func (*Record_Released) isRecord_What() {}
 
 func (*Record_Judgement) isRecord_What() {}
+
+func (*Record_Nominated) isRecord_What() {}
 
 // RecordBegin opens a term, whose cluster is empty: what it starts with follows as changes.
 type RecordBegin struct {
@@ -584,6 +600,61 @@ func (x *RecordTakenBack) GetLatest() [][]byte {
 	return nil
 }
 
+// RecordNominated is that a pod without a node is nominated to one, which neither its status nor a decision of the term tells: the queue's
+// journal did, or the commit of a pod group. It holds until a decision for the pod, or a change of the node that its status names.
+type RecordNominated struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Uid   string                 `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	// Empty: it is nominated to none.
+	Node          string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordNominated) Reset() {
+	*x = RecordNominated{}
+	mi := &file_shardsched_v1_record_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordNominated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordNominated) ProtoMessage() {}
+
+func (x *RecordNominated) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_record_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordNominated.ProtoReflect.Descriptor instead.
+func (*RecordNominated) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RecordNominated) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *RecordNominated) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
 // RecordReleased is that a pod is not assumed on its node any more, before the outcome of its
 // decision is known.
 type RecordReleased struct {
@@ -596,7 +667,7 @@ type RecordReleased struct {
 
 func (x *RecordReleased) Reset() {
 	*x = RecordReleased{}
-	mi := &file_shardsched_v1_record_proto_msgTypes[6]
+	mi := &file_shardsched_v1_record_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +679,7 @@ func (x *RecordReleased) String() string {
 func (*RecordReleased) ProtoMessage() {}
 
 func (x *RecordReleased) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_record_proto_msgTypes[6]
+	mi := &file_shardsched_v1_record_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +692,7 @@ func (x *RecordReleased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReleased.ProtoReflect.Descriptor instead.
 func (*RecordReleased) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{6}
+	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RecordReleased) GetUid() string {
@@ -657,7 +728,7 @@ type RecordJudgement struct {
 
 func (x *RecordJudgement) Reset() {
 	*x = RecordJudgement{}
-	mi := &file_shardsched_v1_record_proto_msgTypes[7]
+	mi := &file_shardsched_v1_record_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +740,7 @@ func (x *RecordJudgement) String() string {
 func (*RecordJudgement) ProtoMessage() {}
 
 func (x *RecordJudgement) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_record_proto_msgTypes[7]
+	mi := &file_shardsched_v1_record_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +753,7 @@ func (x *RecordJudgement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordJudgement.ProtoReflect.Descriptor instead.
 func (*RecordJudgement) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{7}
+	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RecordJudgement) GetDecision() *Decision {
@@ -731,7 +802,7 @@ type RecordEnd struct {
 
 func (x *RecordEnd) Reset() {
 	*x = RecordEnd{}
-	mi := &file_shardsched_v1_record_proto_msgTypes[8]
+	mi := &file_shardsched_v1_record_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +814,7 @@ func (x *RecordEnd) String() string {
 func (*RecordEnd) ProtoMessage() {}
 
 func (x *RecordEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_record_proto_msgTypes[8]
+	mi := &file_shardsched_v1_record_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +827,7 @@ func (x *RecordEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEnd.ProtoReflect.Descriptor instead.
 func (*RecordEnd) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{8}
+	return file_shardsched_v1_record_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RecordEnd) GetReason() string {
@@ -770,7 +841,7 @@ var File_shardsched_v1_record_proto protoreflect.FileDescriptor
 
 const file_shardsched_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"\x1ashardsched/v1/record.proto\x12\rshardsched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dshardsched/v1/scheduler.proto\"\x88\x04\n" +
+	"\x1ashardsched/v1/record.proto\x12\rshardsched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dshardsched/v1/scheduler.proto\"\xc8\x04\n" +
 	"\x06Record\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x122\n" +
 	"\x05begin\x18\x02 \x01(\v2\x1a.shardsched.v1.RecordBeginH\x00R\x05begin\x125\n" +
@@ -781,7 +852,9 @@ const file_shardsched_v1_record_proto_rawDesc = "" +
 	"taken_back\x18\x06 \x01(\v2\x1e.shardsched.v1.RecordTakenBackH\x00R\ttakenBack\x12,\n" +
 	"\x03end\x18\a \x01(\v2\x18.shardsched.v1.RecordEndH\x00R\x03end\x12;\n" +
 	"\breleased\x18\b \x01(\v2\x1d.shardsched.v1.RecordReleasedH\x00R\breleased\x12>\n" +
-	"\tjudgement\x18\t \x01(\v2\x1e.shardsched.v1.RecordJudgementH\x00R\tjudgementB\x06\n" +
+	"\tjudgement\x18\t \x01(\v2\x1e.shardsched.v1.RecordJudgementH\x00R\tjudgement\x12>\n" +
+	"\tnominated\x18\n" +
+	" \x01(\v2\x1e.shardsched.v1.RecordNominatedH\x00R\tnominatedB\x06\n" +
 	"\x04what\"m\n" +
 	"\vRecordBegin\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x18\n" +
@@ -808,7 +881,10 @@ const file_shardsched_v1_record_proto_rawDesc = "" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x14\n" +
 	"\x05waits\x18\x05 \x01(\bR\x05waits\x12\x16\n" +
-	"\x06latest\x18\x06 \x03(\fR\x06latest\"6\n" +
+	"\x06latest\x18\x06 \x03(\fR\x06latest\"7\n" +
+	"\x0fRecordNominated\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"6\n" +
 	"\x0eRecordReleased\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"\xa4\x01\n" +
@@ -833,7 +909,7 @@ func file_shardsched_v1_record_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_record_proto_rawDescData
 }
 
-var file_shardsched_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_shardsched_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_shardsched_v1_record_proto_goTypes = []any{
 	(*Record)(nil),                // 0: shardsched.v1.Record
 	(*RecordBegin)(nil),           // 1: shardsched.v1.RecordBegin
@@ -841,31 +917,33 @@ var file_shardsched_v1_record_proto_goTypes = []any{
 	(*RecordDecision)(nil),        // 3: shardsched.v1.RecordDecision
 	(*RecordBound)(nil),           // 4: shardsched.v1.RecordBound
 	(*RecordTakenBack)(nil),       // 5: shardsched.v1.RecordTakenBack
-	(*RecordReleased)(nil),        // 6: shardsched.v1.RecordReleased
-	(*RecordJudgement)(nil),       // 7: shardsched.v1.RecordJudgement
-	(*RecordEnd)(nil),             // 8: shardsched.v1.RecordEnd
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(*ObjectRef)(nil),             // 10: shardsched.v1.ObjectRef
-	(*Decision)(nil),              // 11: shardsched.v1.Decision
+	(*RecordNominated)(nil),       // 6: shardsched.v1.RecordNominated
+	(*RecordReleased)(nil),        // 7: shardsched.v1.RecordReleased
+	(*RecordJudgement)(nil),       // 8: shardsched.v1.RecordJudgement
+	(*RecordEnd)(nil),             // 9: shardsched.v1.RecordEnd
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*ObjectRef)(nil),             // 11: shardsched.v1.ObjectRef
+	(*Decision)(nil),              // 12: shardsched.v1.Decision
 }
 var file_shardsched_v1_record_proto_depIdxs = []int32{
-	9,  // 0: shardsched.v1.Record.time:type_name -> google.protobuf.Timestamp
+	10, // 0: shardsched.v1.Record.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: shardsched.v1.Record.begin:type_name -> shardsched.v1.RecordBegin
 	2,  // 2: shardsched.v1.Record.change:type_name -> shardsched.v1.RecordChange
 	3,  // 3: shardsched.v1.Record.decision:type_name -> shardsched.v1.RecordDecision
 	4,  // 4: shardsched.v1.Record.bound:type_name -> shardsched.v1.RecordBound
 	5,  // 5: shardsched.v1.Record.taken_back:type_name -> shardsched.v1.RecordTakenBack
-	8,  // 6: shardsched.v1.Record.end:type_name -> shardsched.v1.RecordEnd
-	6,  // 7: shardsched.v1.Record.released:type_name -> shardsched.v1.RecordReleased
-	7,  // 8: shardsched.v1.Record.judgement:type_name -> shardsched.v1.RecordJudgement
-	10, // 9: shardsched.v1.RecordChange.ref:type_name -> shardsched.v1.ObjectRef
-	11, // 10: shardsched.v1.RecordDecision.decision:type_name -> shardsched.v1.Decision
-	11, // 11: shardsched.v1.RecordJudgement.decision:type_name -> shardsched.v1.Decision
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 6: shardsched.v1.Record.end:type_name -> shardsched.v1.RecordEnd
+	7,  // 7: shardsched.v1.Record.released:type_name -> shardsched.v1.RecordReleased
+	8,  // 8: shardsched.v1.Record.judgement:type_name -> shardsched.v1.RecordJudgement
+	6,  // 9: shardsched.v1.Record.nominated:type_name -> shardsched.v1.RecordNominated
+	11, // 10: shardsched.v1.RecordChange.ref:type_name -> shardsched.v1.ObjectRef
+	12, // 11: shardsched.v1.RecordDecision.decision:type_name -> shardsched.v1.Decision
+	12, // 12: shardsched.v1.RecordJudgement.decision:type_name -> shardsched.v1.Decision
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_record_proto_init() }
@@ -883,6 +961,7 @@ func file_shardsched_v1_record_proto_init() {
 		(*Record_End)(nil),
 		(*Record_Released)(nil),
 		(*Record_Judgement)(nil),
+		(*Record_Nominated)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -890,7 +969,7 @@ func file_shardsched_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_record_proto_rawDesc), len(file_shardsched_v1_record_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

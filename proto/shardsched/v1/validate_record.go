@@ -25,6 +25,8 @@ func (x *Record) Validate() error {
 		return in("released", decided(what.Released))
 	case *Record_Judgement:
 		return in("judgement", what.Judgement.validate())
+	case *Record_Nominated:
+		return in("nominated", what.Nominated.validate())
 	case *Record_End:
 	default:
 		return wrong("", "expected what happened, got nothing that is known")
@@ -37,6 +39,13 @@ func (x *RecordChange) validate() error {
 		return err
 	}
 	return text("ref.name", x.GetRef().GetName(), maxText)
+}
+
+func (x *RecordNominated) validate() error {
+	if x.GetUid() == "" {
+		return wrong("uid", "expected a pod's UID, got none")
+	}
+	return text("node", x.GetNode(), maxText)
 }
 
 func (x *RecordDecision) validate() error {

@@ -313,6 +313,8 @@ func TestBrokenMessages(t *testing.T) {
 		{"a record of a later format", &Record{What: &Record_Begin{Begin: &RecordBegin{Format: 2}}}, "begin.format: expected 1, got 2"},
 		{"a record of an unknown kind", &Record{What: &Record_Change{Change: &RecordChange{Ref: &ObjectRef{Kind: "Thing"}}}},
 			`change.ref.kind: expected a kind such as Node, Pod or Service, got "Thing"`},
+		{"a record of a nomination of no pod", &Record{What: &Record_Nominated{Nominated: &RecordNominated{Node: "n"}}},
+			"nominated.uid: expected a pod's UID, got none"},
 		{"a record of a bind to no node", &Record{What: &Record_Bound{Bound: &RecordBound{Uid: "u"}}}, "bound.node: expected a node's name, got none"},
 		{"rejectors out of order", &QueueEntry{Pod: "d/a", RejectedBy: []string{"b", "a"}}, `rejected_by[1]: expected a name after "b", got "a"`},
 	} {

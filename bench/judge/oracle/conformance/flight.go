@@ -141,6 +141,10 @@ func (t *tracker) take(ctx context.Context, r *pb.Record) error {
 		}
 	case *pb.Record_Released:
 		return t.release(types.UID(what.Released.GetUid()))
+	case *pb.Record_Nominated:
+		uid, node := types.UID(what.Nominated.GetUid()), what.Nominated.GetNode()
+		t.upstream.Nominate(uid, node)
+		t.nominated[uid] = node
 	case *pb.Record_Judgement:
 		if err := t.judgement(ctx, what.Judgement); err != nil {
 			return fmt.Errorf("judgement %d: %w", what.Judgement.GetDecision().GetSeq(), err)

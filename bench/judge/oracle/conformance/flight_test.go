@@ -22,6 +22,7 @@ import (
 	"github.com/shardsched/shardsched/bench/judge/oracle"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/record"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -433,4 +434,79 @@ func keep(t *testing.T, seed uint64, config, flight []byte) {
 		t.Error(err)
 	}
 	t.Logf("see it again: conform -record %[1]s.record -config %[1]s.yaml", name)
+}
+
+// After a takeover a gang goes where the leader before has placed it, though another node is better by now, and a pod of no priority finds
+// no room that is held for a mate: what it has kept is in the record, and so is a nomination of the journal.
+func TestARecordTellsWhatALeaderBeforeHasNominated(t *testing.T) {
+	ours, err := ourConfig(nil, &PodGroups{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles, err := ours.Profiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := func(name, cpu string) *v1.Node { return build.Node(name).CPU(cpu).Memory("64Gi").Pods("20").Obj() }
+	pod := func(name string) *build.PodBuilder { return build.Pod(name).UID(name).CPU("1") }
+	all := &objects.Snapshot{
+		Nodes:   []*v1.Node{node("full", "2"), node("small", "1"), node("empty", "8")},
+		Cluster: []objects.Object{build.Gang("g", 2).Obj(), build.Gang("broken", 2).Obj()},
+		Pods: []*v1.Pod{
+			pod("there").Node("full").Obj(), pod("a").Member("g").Obj(), pod("b").Member("g").Obj(),
+			pod("c").Member("broken").Obj(), pod("d").Member("broken").Obj(), pod("journalled").Priority(1).Obj(),
+		},
+	}
+	commit := func(name string, members ...*pb.GangMember) *pb.GangCommit {
+		return &pb.GangCommit{PodGroup: "default/" + name, Term: 1, Seq: 1, Parts: 1, Members: members}
+	}
+	var out buffer
+	w := record.NewWriter(&out, record.Config{})
+	ctx, stop := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	defer stop()
+	go w.Run(ctx)
+	var log bytes.Buffer
+	decisions := observe.NewDecisionLog(&log)
+	s, err := coordinator.NewScheduler(coordinator.SchedulerConfig{
+		Cluster: "takeover", Term: 2, Shards: 2, BatchSize: 16, Profiles: profiles, Decisions: decisions, Recorder: w,
+		Groups: (&PodGroups{}).ours(), QueueNow: newClock().now, Frozen: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Load(all, map[types.UID]*pb.QueueEntry{"journalled": {Attempts: 1, RejectedBy: []string{"NodeResourcesFit"}, NominatedNode: "small"}})
+	s.LoadCommits(map[string]*pb.GangCommit{
+		"default/g/0000000000000001-0000000000000001-0000": commit("g", &pb.GangMember{Uid: "a", Node: "full"}, &pb.GangMember{Uid: "b", Node: "empty"}),
+		"default/broken/0000000000000001-0000000000000001-0000": commit("broken", &pb.GangMember{Uid: "c", Node: "gone"},
+			&pb.GangMember{Uid: "d", Node: "full"}),
+	})
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	if err := s.Idle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(w.Close(), decisions.Flush()); err != nil {
+		t.Error(err)
+	}
+	made, err := parse(&log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := placed([][]Decision{made}); got["default/a"] != "full" || got["default/journalled"] != "small" || len(got) != 5 {
+		t.Errorf("got %v, want a where the commit says, journalled where the journal says, and all placed", got)
+	}
+	result, err := (&Flight{Record: &out}).Replay(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range result.Differences {
+		t.Error(d)
+	}
+	if result.Decisions != len(made) {
+		t.Errorf("%d decisions are in the record, want %d", result.Decisions, len(made))
+	}
 }
