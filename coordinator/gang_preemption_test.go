@@ -258,6 +258,19 @@ func TestAGangPreemptsInTheCheapestDomain(t *testing.T) {
 	}
 }
 
+// Where no domain would have room though pods left, the PodGroup's sentence says so.
+func TestADomainWithTooFewVictims(t *testing.T) {
+	cfg := wholeGangs()
+	cfg.TopologyPreemption, cfg.Groups.Topology = true, true
+	nodes, pods := lowPods(4)
+	for i, n := range nodes {
+		n.Labels = map[string]string{"rack": fmt.Sprint("r", i/2)}
+	}
+	x := playGang(t, cfg, build.Gang("g", 3).Priority(10).Within("rack").Obj(), nodes, append(pods, members("a", "b", "c")...)...)
+	x.wantVerdict(t, groups.Unschedulable, 0, "0/2 placements are available, first placement status: pod group is unschedulable, "+
+		"preemption would not make enough room in any domain")
+}
+
 // A member that has pods leave a node takes no nomination from a mate of lower priority that is nominated there with it.
 func TestMatesAreNominatedToOneNode(t *testing.T) {
 	evictor, cfg := &fakeEvictor{}, SchedulerConfig{Profiles: withPreemption(), MaxBackoff: -1}
