@@ -424,3 +424,20 @@ func TestFewDomainsAreTried(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// Which nodes are in which domain is looked up once, however many domains a gang is tried in whose members differ.
+func TestNodesAreLookedThroughOnceForAllDomains(t *testing.T) {
+	const nodes = 60
+	r := &racked{group: build.Gang("g", 3).Within("host").Obj()}
+	for i := range nodes {
+		r.rackedNodes(fmt.Sprintf("- - h%02d 4 0", i))
+	}
+	r.members("1", "a").members("2", "b").members("3", "c") // two of them fit on each node
+	x := r.decide(t, topologyConfig(3, false))
+	if got := x.where(r); !strings.Contains(got, "fits 2") {
+		t.Fatalf("got %s, want two of them to fit", got)
+	}
+	if got := x.answers.Work().Walked; got != nodes {
+		t.Errorf("%d nodes were looked at for their labels, want each of %d once", got, nodes)
+	}
+}

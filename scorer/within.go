@@ -61,15 +61,15 @@ func (t *Table) CountLabelled(key, value string) int {
 	return int(x.refs[id])
 }
 
-// Labelled yields the rows that have a label, in order.
-func (t *Table) Labelled(key, value string) func(yield func(row uint32) bool) {
-	return func(yield func(row uint32) bool) {
-		x, id := t.valueOf(key, value)
-		if id == 0 {
+// Labelled yields the rows that have a label of a key, in order, with its value.
+func (t *Table) Labelled(key string) func(yield func(row uint32, value string) bool) {
+	return func(yield func(row uint32, value string) bool) {
+		x := t.labels.column(key)
+		if x == nil {
 			return
 		}
 		for row := range t.All() {
-			if x.rows.at(row) == id && !yield(row) {
+			if id := x.rows.at(row); id != 0 && !yield(row, x.values[id]) {
 				return
 			}
 		}

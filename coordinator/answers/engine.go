@@ -68,6 +68,8 @@ type Work struct {
 	// Judged is how many rows were judged here, Repaired how many of them were judged for repairs, and Pinned how often
 	// sums were pinned.
 	Judged, Repaired, Pinned int
+	// Walked is how many rows were looked at for the domains that they are in.
+	Walked int
 }
 
 // Work is what the engine has done since it was made.

@@ -34,6 +34,29 @@ const (
 type within struct {
 	last    uint64
 	classes map[classWithin]*compile.Class
+	rows    rowsOfKey
+}
+
+// rowsOfKey are the rows of each domain of the key that was asked about last: a pod group is tried in one domain of it after the other.
+type rowsOfKey struct {
+	key     string
+	version uint64 // of the nodes
+	of      map[string][]cache.Row
+}
+
+// rowsOf are the rows of a domain, in order.
+func (e *Engine) rowsOf(d Domain) []cache.Row {
+	x := &e.within.rows
+	if v := e.tables.NodesVersion(); x.of == nil || x.key != d.Key || x.version != v {
+		*x = rowsOfKey{d.Key, v, map[string][]cache.Row{}}
+		for shard := range e.tables.NumShards() {
+			for row, value := range e.tables.Table(shard).Labelled(d.Key) {
+				x.of[value] = append(x.of[value], cache.Row{Shard: uint32(shard), Index: row})
+				e.work.Walked++
+			}
+		}
+	}
+	return x.of[d.Value]
 }
 
 type classWithin struct {
@@ -97,12 +120,7 @@ func (e *Engine) rowsWithin(q *Question) (rows []cache.Row, few bool) {
 	if q.wide == nil || q.Reviewed || e.NodesWithin(q.Within) > rowsHere {
 		return nil, false
 	}
-	for shard := range e.tables.NumShards() {
-		for row := range e.tables.Table(shard).Labelled(q.Within.Key, q.Within.Value) {
-			rows = append(rows, cache.Row{Shard: uint32(shard), Index: row})
-		}
-	}
-	return rows, true
+	return e.rowsOf(q.Within), true
 }
 
 // NodesWithin is how many nodes a domain has.
