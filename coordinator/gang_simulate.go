@@ -9,6 +9,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/placement"
+	"github.com/shardsched/shardsched/coordinator/rules"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // maxSimulated is how many members may be tried in domains that are only looked at, for one pod group: some 100 ms. The first domain
@@ -89,7 +91,20 @@ func (t *topology) placeAlike(ctx context.Context) *gangOutcome {
 	}
 	o := t.words(t.s.tryGang(ctx, t.group, tried, asked, append(within, t.domain(plan.Domain))...), t.placements())
 	return t.leaveOut(t.tell(o, plan.Domain, int(plan.Fits)), t.attempts[len(tried):], fmt.Sprintf(
-		"no domain of %s has room for another %d pods", t.asks.SliceKey, t.question.SliceSize))
+		"no domain of %s has room for another %d pods", t.asks.SliceKey, t.question.SliceSize), t.refusers()...)
+}
+
+// refusers are all plugins that may keep domains from taking another slice of members, which are alike.
+func (t *topology) refusers() []string {
+	by := []string{rules.TopologyPlacementGenerator}
+	c := t.attempts[0].Class
+	if c.Rejected != nil {
+		return append(by, t.s.chooser.Rejected(c.Rejected, answers.Domain{}).By...)
+	}
+	for _, p := range c.Query.GetFilters() {
+		by = append(by, scorer.PluginName(p))
+	}
+	return by
 }
 
 // short is the outcome where no domain takes enough members, and the best takes so many of those that wait. Without a required key the
@@ -98,7 +113,7 @@ func (t *topology) short(ctx context.Context, best placement.Domain, fits int, c
 	placements := t.placements()
 	if t.question.SliceSize > 0 {
 		o := t.leaveOut(t.untried(), t.attempts, fmt.Sprintf("%d pods fit in slices of %d in domains of %s", fits,
-			t.question.SliceSize, t.asks.SliceKey))
+			t.question.SliceSize, t.asks.SliceKey), t.refusers()...)
 		if o.sliced = true; len(t.tree.Values(t.question.Slice)) == 0 {
 			o.waits = labelled(t.asks.SliceKey)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/placement"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -68,7 +69,7 @@ func (s *Scheduler) placeInTopology(ctx context.Context, g *groups.Group, attemp
 		return t.fails(err)
 	}
 	if t.placements() == 0 {
-		o := t.leaveOut(t.untried(), attempts, placement.NoPlacements)
+		o := t.leaveOut(t.untried(), attempts, placement.NoPlacements, rules.TopologyPlacementGenerator)
 		o.status, o.waits = placement.NoPlacements, labelled(t.required)
 		return o
 	}
@@ -301,11 +302,11 @@ func (t *topology) untried() *gangOutcome {
 	return o
 }
 
-// leaveOut adds attempts to an outcome that are not tried, and why.
-func (t *topology) leaveOut(o *gangOutcome, attempts []attempt, why string) *gangOutcome {
+// leaveOut adds attempts to an outcome that are not tried, why, and by which plugins: what these wait for may help.
+func (t *topology) leaveOut(o *gangOutcome, attempts []attempt, why string, by ...string) *gangOutcome {
 	for i := range attempts {
 		m := o.member(&attempts[i], len(o.members))
-		m.end = &choice.Ending{Message: why}
+		m.end = &choice.Ending{Message: why, By: by}
 		o.members = append(o.members, m)
 	}
 	return o

@@ -350,6 +350,9 @@ func (x *Pending) word(g *pendingGroup) *pb.PendingGroup {
 	case !isFitError && slices.Equal(g.rejectedBy, []string{queue.GangScheduling}):
 		asked.Reasons = []string{g.message}
 		out.Causes = wanted(queue.GangScheduling, x.words.Of(queue.GangScheduling), &asked)
+	case !isFitError && slices.Contains(g.rejectedBy, rules.TopologyPlacementGenerator):
+		out.Causes = []*pb.Cause{{Plugin: rules.TopologyPlacementGenerator, Cause: g.message,
+			Help: "nodes in a domain that takes its pod group: explain podgroup tells what that waits for"}}
 	case !isFitError:
 		out.Causes = []*pb.Cause{{Cause: g.message, Help: "nothing: an attempt that failed is repeated"}}
 	default:

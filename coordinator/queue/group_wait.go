@@ -119,6 +119,39 @@ func (q *Queue) domainChanged() *Registration {
 	}
 }
 
+// TopologyPlacementGenerator has rejected the members of a pod group for which there are too few domains of its keys, or too little room
+// in each of them.
+const TopologyPlacementGenerator = "TopologyPlacementGenerator"
+
+// domainComes is what TopologyPlacementGenerator waits for: nodes that come to a domain of a key. What taints nodes have is nothing to it.
+func domainComes(all *groups.Groups) Plugin {
+	keys := func(p *v1.Pod) []string {
+		if g := all.Of(p); g != nil && g.Spec() != nil {
+			return []string{g.Spec().TopologyKey, g.Spec().Asks.SliceKey}
+		}
+		return nil
+	}
+	comes := func(p *Pod, e *Event) bool {
+		return slices.ContainsFunc(keys(p.Obj), func(key string) bool {
+			now, has := e.node.Labels[key]
+			if !has || e.oldNode == nil {
+				return has
+			}
+			was, had := e.oldNode.Labels[key]
+			return !had || was != now
+		})
+	}
+	alike := func(p *v1.Pod) likeness {
+		var d digest
+		d.list(keys(p))
+		return d.sum()
+	}
+	return Plugin{Name: TopologyPlacementGenerator, Alike: alike, Events: []Registration{
+		{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: comes},
+		{Resource: Node, Actions: UpdateNodeTaint, If: func(*Event) bool { return false }},
+	}}
+}
+
 // GroupFailed tells that an attempt of a pod group has failed, after Unschedulable or Error of each of its pods: they back off as one, and
 // wait together. It would have taken wants pods that fit, and fit do, in the best domain where the PodGroup names a topology; wants is 0
 // where it is not known whether so many copies would do.

@@ -88,7 +88,11 @@ type Queue struct {
 
 // New makes an empty queue. It panics where Config.Plugins contradict themselves.
 func New(cfg Config) *Queue {
-	rules, err := newRules(slices.Concat(cfg.Plugins, cfg.OutOfTree.plugins()))
+	plugins := slices.Concat(cfg.Plugins, cfg.OutOfTree.plugins())
+	if cfg.Groups != nil {
+		plugins = append(plugins, domainComes(cfg.Groups))
+	}
+	rules, err := newRules(plugins)
 	if err != nil {
 		panic(err)
 	}

@@ -75,7 +75,7 @@ func gangWords() *Words {
 }
 
 // TopologyPlacementGenerator proposes the domains of a label of nodes, one of which takes all pods of a PodGroup.
-const TopologyPlacementGenerator = "TopologyPlacementGenerator"
+const TopologyPlacementGenerator = queue.TopologyPlacementGenerator
 
 func topologyPlacementGenerator() *Rule {
 	return &Rule{
