@@ -88,9 +88,14 @@ func (s *Scheduler) decideGang(ctx context.Context, attempts []attempt) bool {
 	}
 	if o.code != gangFits {
 		o.undo(ctx)
-		o = s.makeRoom(ctx, o, attempts)
+		if o = s.makeRoom(ctx, o, attempts); o.aside != nil {
+			s.parking.unpark(attempts)
+			o.aside(attempts)
+			return true
+		}
 	}
 	s.commit()
+	s.endSimulation(o)
 	s.parking.unpark(attempts)
 	s.endGangSpan(span, o)
 	earlier := s.promises.end(s.queue, g.Name())

@@ -39,7 +39,12 @@ func (s *Scheduler) makeRoom(ctx context.Context, o *gangOutcome, attempts []att
 		defer s.queue.Unreserved(m.Pod)
 		g.Members = append(g.Members, preempt.GangMember{Pod: m.Pod.Obj, Class: m.Class, Reviewed: m.Extenders != nil || m.Plugins != nil})
 	}
+	if g.Refused() == "" && s.aside.GangsRest() > 0 {
+		o.aside = s.awaitGangs
+		return o
+	}
 	begun := s.cfg.Now()
+	defer s.aside.NoteGang(begun)
 	var plan preempt.GangPlan
 	if o.err = s.guard.Look(first.Class, func() { plan = s.preempt.Gang(&g) }); o.err != nil {
 		o.code = gangFailed

@@ -146,32 +146,40 @@ type estimate struct{ most, room int64 }
 
 // simulate places members that are not alike: it tries them in each domain that may take enough, and lets go of what they hold.
 func (t *topology) simulate(ctx context.Context) *gangOutcome {
-	bounds, err := t.bounds(ctx)
-	if err != nil {
-		o := t.s.newOutcome(t.group, t.attempts)
-		o.broken = err
-		return o
-	}
-	left := maxSimulated
-	scopes := t.candidates(t.question.Required, bounds, t.question.Need, nil)
-	tried, end := t.tryEach(ctx, scopes, &left, math.MaxInt)
-	if end != nil {
+	t.simulated = t.simulation()
+	defer t.endSteps()
+	if end := t.bound(ctx); end != nil {
 		return end
 	}
-	enough := slices.DeleteFunc(slices.Clone(tried), func(x simulated) bool { return x.fits < needOf(t.group, t.attempts) })
-	if len(enough) == 0 {
-		return t.simulatedShort(ctx, bounds, tried, len(scopes))
+	scopes := t.candidates(t.question.Required, t.simulated.bounds, t.question.Need, nil)
+	for {
+		left := maxSimulated
+		tried, end := t.tryEach(ctx, scopes, &left, math.MaxInt)
+		if end != nil {
+			return end
+		}
+		enough := slices.DeleteFunc(slices.Clone(tried), func(x simulated) bool { return x.fits < needOf(t.group, t.attempts) })
+		if len(enough) == 0 {
+			return t.simulatedShort(ctx, t.simulated.bounds, tried, len(scopes))
+		}
+		best, err := t.bestOf(enough)
+		if err != nil {
+			return t.fails(err)
+		}
+		if best, end = t.narrow(ctx, t.simulated.bounds, enough, best, &left); end != nil {
+			return end
+		}
+		o := t.tell(t.words(t.s.tryGang(ctx, t.group, t.attempts, asked, t.domain(best.Domain)), t.placements()), best.Domain, best.fits)
+		if !o.short() {
+			return o
+		}
+		o.undo(ctx) // a step has seen room that is there no more
+		best.fits = o.fit
+		t.simulated.tried[best.Domain] = best
+		if end = t.step(); end != nil {
+			return end
+		}
 	}
-	best, err := t.bestOf(enough)
-	if err != nil {
-		return t.fails(err)
-	}
-	best, end = t.narrow(ctx, bounds, enough, best, &left)
-	if end != nil {
-		return end
-	}
-	o := t.words(t.s.tryGang(ctx, t.group, t.attempts, asked, t.domain(best.Domain)), t.placements())
-	return t.tell(o, best.Domain, best.fits)
 }
 
 // simulatedShort is the outcome where no domain takes enough. All were tried that may, but for a bound of the work.
@@ -190,10 +198,10 @@ func (t *topology) simulatedShort(ctx context.Context, bounds [][]estimate, trie
 	return t.short(ctx, best.Domain, best.fits, cut)
 }
 
-// bounds are how many members each domain takes at the most, by the tree's keys: of each class no more than it takes of this class alone.
-// A class of which copies can't be told may fit anywhere.
-func (t *topology) bounds(ctx context.Context) ([][]estimate, error) {
-	counts, firsts := map[uint64]int64{}, []*attempt{}
+// bound finds how many members each domain takes at the most, by the tree's keys: of each class no more than it takes of this class alone.
+// A class of which copies can't be told may fit anywhere. An outcome ends all.
+func (t *topology) bound(ctx context.Context) (end *gangOutcome) {
+	x, counts, firsts := t.simulated, map[uint64]int64{}, []*attempt{}
 	for i := range t.attempts {
 		a := &t.attempts[i]
 		if a.failed != nil {
@@ -204,31 +212,42 @@ func (t *topology) bounds(ctx context.Context) ([][]estimate, error) {
 		}
 		counts[a.Class.ID()]++
 	}
-	bounds := make([][]estimate, len(t.keys)+1)
-	for k := range bounds {
-		bounds[k] = make([]estimate, len(t.tree.Values(k)))
+	for k := len(x.bounds); k <= len(t.keys); k++ {
+		x.bounds = append(x.bounds, make([]estimate, len(t.tree.Values(k))))
 	}
-	for _, a := range firsts {
-		if a.Class.Rejected != nil {
-			continue
-		}
-		of, tied, err := t.copies(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		n := counts[a.Class.ID()]
-		for k := range bounds {
-			for d := range bounds[k] {
-				room := n
-				if tied == "" {
-					room = of[k][d]
-				}
-				b := &bounds[k][d]
-				b.most, b.room = b.most+min(n, room), placement.Sum(b.room, room)
+	for _, a := range firsts[min(x.bounded, len(firsts)):] {
+		if a.Class.Rejected == nil {
+			if end = t.step(); end == nil {
+				end = t.boundBy(ctx, a, counts[a.Class.ID()])
 			}
 		}
+		if end != nil {
+			return end
+		}
+		x.bounded++
 	}
-	return bounds, nil
+	return nil
+}
+
+// boundBy adds what domains take of a class that so many members have.
+func (t *topology) boundBy(ctx context.Context, a *attempt, n int64) (end *gangOutcome) {
+	of, tied, err := t.copies(ctx, a)
+	if err != nil {
+		end = t.s.newOutcome(t.group, t.attempts)
+		end.broken = err
+		return end
+	}
+	for k, domains := range t.simulated.bounds {
+		for d := range domains {
+			room := n
+			if tied == "" {
+				room = of[k][d]
+			}
+			b := &domains[d]
+			b.most, b.room = b.most+min(n, room), placement.Sum(b.room, room)
+		}
+	}
+	return nil
 }
 
 // candidates are the domains of a key that may take so many members, in some of the scopes; no scopes: in any. Those that may take the
@@ -264,20 +283,34 @@ func (t *topology) tryEach(ctx context.Context, domains []simulated, left *int, 
 			break
 		}
 		*left -= len(t.attempts)
-		o := t.s.tryGang(ctx, t.group, t.attempts, unasked, t.domain(d.Domain))
-		if o.broken != nil || o.invalid || o.aside != nil || o.code == gangFailed {
-			return nil, o
+		if known, ok := t.simulated.tried[d.Domain]; ok {
+			d = known
+		} else if end = t.tryIn(ctx, &d); end != nil {
+			return nil, end
 		}
-		d.fits = o.fit
-		if t.required != "" {
-			d.score = t.fitOf(d.Domain, o.requests)
-		}
-		o.undo(ctx)
 		if tried = append(tried, d); d.fits >= until {
 			break
 		}
 	}
 	return tried, nil
+}
+
+// tryIn tries the members in a domain. An outcome ends all.
+func (t *topology) tryIn(ctx context.Context, d *simulated) (end *gangOutcome) {
+	if end = t.step(); end != nil {
+		return end
+	}
+	o := t.s.tryGang(ctx, t.group, t.attempts, unasked, t.domain(d.Domain))
+	if o.broken != nil || o.invalid || o.aside != nil || o.code == gangFailed {
+		return o
+	}
+	d.fits = o.fit
+	if t.required != "" {
+		d.score = t.fitOf(d.Domain, o.requests)
+	}
+	o.undo(ctx)
+	t.simulated.tried[d.Domain] = *d
+	return nil
 }
 
 // requests is what the members that fit request of a resource.

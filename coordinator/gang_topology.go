@@ -38,6 +38,9 @@ type topology struct {
 	keys     []string // of the tree
 	tree     *placement.Tree
 	question placement.Question
+	// simulated is what is known of members that are not alike, by steps of this attempt and others before.
+	simulated *simulation
+	steps     steps
 	// scored are the resources that are scored.
 	scored []scoredSums
 	list   []placement.Resource // scratch

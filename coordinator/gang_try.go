@@ -359,6 +359,11 @@ func (o *gangOutcome) undo(ctx context.Context) {
 	}
 }
 
+// short tells whether the try has come to its end, and too few members fit.
+func (o *gangOutcome) short() bool {
+	return o.code == gangShort && o.err == nil && o.broken == nil && !o.invalid && o.aside == nil && !o.parks()
+}
+
 // letGo lets go of what a member holds, as if it never had.
 func (o *gangOutcome) letGo(ctx context.Context, m *member) {
 	s, p := o.s, m.Pod.Obj

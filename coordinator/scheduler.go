@@ -100,6 +100,7 @@ type Scheduler struct {
 	groups      *groups.Groups // nil: there are no pod groups
 	domains     *domains.Index // of pod groups' topology keys
 	reservation reservation
+	simulations map[types.NamespacedName]*simulation // of pod groups that are tried in steps
 	promises    promises
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.

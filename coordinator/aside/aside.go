@@ -28,7 +28,9 @@ type Aside struct {
 	// batch says which pods the batch is of.
 	batch     batch
 	fillAgain time.Time // when filling of counters goes on
-	searching searching
+	// gangsAgain is when gangs that take long are tried again.
+	gangsAgain time.Time
+	searching  searching
 }
 
 type batch uint8
@@ -37,6 +39,7 @@ const (
 	ofOthers   batch = iota // they were not set aside
 	ofCounters              // their counters are filled by now, or are to be filled next
 	ofDevices               // they wait for devices: a slice
+	ofGang                  // a gang that takes long
 )
 
 // New makes an Aside.
@@ -56,6 +59,10 @@ func (x *Aside) Pop(most int, into []*queue.Pod) []*queue.Pod {
 		x.batch = ofDevices
 		return list
 	}
+	if list := x.popGang(into); len(list) > 0 {
+		x.batch = ofGang
+		return list
+	}
 	return into
 }
 
@@ -72,6 +79,11 @@ func (x *Aside) Until() (d time.Duration, any bool) {
 	}
 	if x.Queue.Aside(queue.ForDevices) > 0 {
 		if rest := x.SearchingRests(); !any || rest < d {
+			d, any = rest, true
+		}
+	}
+	if x.Queue.Aside(queue.ForGangs) > 0 {
+		if rest := x.GangsRest(); !any || rest < d {
 			d, any = rest, true
 		}
 	}

@@ -2,6 +2,7 @@
 //
 //	ForCounters   the counters that a pod's class reads are not filled yet (package state)
 //	ForDevices    devices for its claims are not all searched for yet
+//	ForGangs      its gang is to be tried in more domains, or victims are to be looked for that make room for its gang
 //
 // Batches of pods that were set aside take turns with those of all others. Between its parts the work rests, so that others find the
 // loop idle most of the time. A pod's decision is then what it would have been at once.
@@ -20,4 +21,9 @@
 //	                  └── the loop rests ──────┘ more
 //
 // A slice is a batch of one class. Between slices the loop rests from searching.
+//
+// # Gangs
+//
+// A gang whose pods differ is tried in one domain after the other, for gangTime in a row; to look for its victims is one step. After either
+// all gangs wait that would go on, or begin, with the like, and namespaces take turns.
 package aside

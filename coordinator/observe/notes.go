@@ -63,6 +63,9 @@ func noteCost(out *pb.ExplainResponse, p *queue.Pod) {
 	case p.Aside == 0:
 	case p.Awaits == queue.ForDevices:
 		Note(out, "it waits until devices are searched for on all nodes, a part of them at a time: its claims are hard to meet")
+	case p.Awaits == queue.ForGangs:
+		Note(out, "it waits until its pod group may be tried in more domains, or until pods may be looked for that leave for it: that takes "+
+			"long, and others go first")
 	default:
 		Note(out, "it waits until the pods are counted that its terms and constraints are about, a part of them each turn")
 	}

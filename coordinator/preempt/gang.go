@@ -88,19 +88,8 @@ func (c planCost) compare(o planCost) int {
 func (f *Finder) Gang(g *Gang) GangPlan {
 	spec := g.Group.Spec()
 	f.Attempts.Inc()
-	switch {
-	case !g.Registered:
-		return GangPlan{Refused: notRegistered}
-	case spec == nil:
-		return GangPlan{Refused: Prefix + NoPodGroup}
-	case spec.TopologyKey != "" && !g.Topology:
-		return GangPlan{Refused: constrained}
-	}
-	for i := range g.Members {
-		p := g.Members[i].Pod
-		if p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
-			return GangPlan{Refused: never}
-		}
+	if why := g.Refused(); why != "" {
+		return GangPlan{Refused: why}
 	}
 	x := f.gangSearch(g, spec)
 	switch {
@@ -113,6 +102,25 @@ func (f *Finder) Gang(g *Gang) GangPlan {
 		return x.inDomains(spec.TopologyKey, g.Group.Nodes())
 	}
 	return x.in(nil)
+}
+
+// Refused is why nobody leaves for the gang, whoever is there; empty: somebody may.
+func (g *Gang) Refused() string {
+	spec := g.Group.Spec()
+	switch {
+	case !g.Registered:
+		return notRegistered
+	case spec == nil:
+		return Prefix + NoPodGroup
+	case spec.TopologyKey != "" && !g.Topology:
+		return constrained
+	}
+	for i := range g.Members {
+		if p := g.Members[i].Pod; p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
+			return never
+		}
+	}
+	return ""
 }
 
 // gangSearch is the search for the victims of a gang.

@@ -13,9 +13,11 @@ type ordered interface {
 type Await uint8
 
 const (
-	// ForCounters waits until what a class counts of other pods is filled, ForDevices until devices were searched for.
+	// ForCounters waits until what a class counts of other pods is filled, ForDevices until devices were searched for, ForGangs until the
+	// pod's gang may take more of the loop's time.
 	ForCounters Await = iota
 	ForDevices
+	ForGangs
 
 	awaits
 )
@@ -99,6 +101,18 @@ func (q *Queue) SetAside(p *Pod, waits Await, class uint64) {
 		p.Aside, p.Awaits, p.from = class, waits, Active
 	}
 	q.GiveBack(p)
+}
+
+// SetMatesAside sets the pods of a pod group aside, too, that are active: else one of them would have the others popped before their
+// turn.
+func (q *Queue) SetMatesAside(g *Group, waits Await, class uint64) {
+	for _, p := range g.pods {
+		if p.place == Active && p.Aside == 0 {
+			q.take(p)
+			p.Aside, p.Awaits = class, waits
+			q.put(p, Active)
+		}
+	}
 }
 
 // keptTurns is how many namespaces without pods that are set aside are known at the least.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
@@ -167,4 +168,30 @@ func TestAsideAgainstModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// With a pod group that is set aside, mates are that are active and were not popped with it: nothing of it is popped before its turn.
+func TestMatesAreSetAsideTogether(t *testing.T) {
+	x := newGangs(t)
+	x.set("g", 1)
+	for i := range groups.MaxMembers + 3 {
+		p := member(fmt.Sprint("g-", i), "g").Obj()
+		x.states.PodSet(p, true)
+		x.Add(p)
+	}
+	pods := x.PopBatch(1, nil)
+	g := pods[0].Group
+	for _, p := range pods {
+		x.SetAside(p, ForGangs, 7)
+	}
+	if len(pods) != groups.MaxMembers || x.Aside(ForGangs) != groups.MaxMembers {
+		t.Fatalf("%d pods are popped, and %d set aside, want %d", len(pods), x.Aside(ForGangs), groups.MaxMembers)
+	}
+	x.SetMatesAside(g, ForGangs, 7)
+	if pods = x.PopBatch(9, nil); len(pods) != 0 || x.Aside(ForGangs) != groups.MaxMembers+3 {
+		t.Errorf("%d pods are popped, and %d set aside, want none and all", len(pods), x.Aside(ForGangs))
+	}
+	if pods = x.PopAside(ForGangs, x.AsideFor(ForGangs), 1, nil); len(pods) != groups.MaxMembers {
+		t.Errorf("%d pods are popped in its turn, want %d", len(pods), groups.MaxMembers)
+	}
 }

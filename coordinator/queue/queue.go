@@ -120,7 +120,7 @@ func New(cfg Config) *Queue {
 		names:            map[types.NamespacedName]*Pod{},
 		active:           heap{before: order},
 		costly:           heap{before: order},
-		aside:            [awaits]aside{newAside(order), newAside(order)},
+		aside:            [awaits]aside{newAside(order), newAside(order), newAside(order)},
 		backoff:          heap{before: endsIn(order)},
 		errors:           heap{before: endsIn(order)},
 		waiting:          heap{before: olderThan},
@@ -384,6 +384,9 @@ func (q *Queue) Move(e Event) int {
 	}
 	return q.moveFor(e)
 }
+
+// Moved counts the events so far, those of pods in flight included.
+func (q *Queue) Moved() uint64 { return q.flights.moved }
 
 func (q *Queue) moveFor(e Event) int {
 	representatives := 0
