@@ -269,24 +269,29 @@ func TestMembersThatDifferAreTriedInEachDomain(t *testing.T) {
 	}
 }
 
-// What members say where no rack takes all: their own node's reasons, of the nodes of the best rack, and no pod is preempted.
+// What members say where no rack takes all: their own node's reasons, of the nodes of the best rack, and no pod is preempted. Workload-aware
+// preemption changes nothing.
 func TestWhatMembersOfAConstrainedGangAreTold(t *testing.T) {
-	r := (&racked{group: build.Gang("g", 3).Within("rack").Obj()}).rackedNodes("- a a1 1 0\n- a a2 1 0\n- b b1 1 0\n- b b2 1 1")
-	names := numbered(3)
-	r.members("1", names...)
-	for _, p := range r.pods[1:] {
-		p.Spec.Priority = new(int32(7))
-	}
-	x := r.decide(t, topologyConfig(2, true))
-	defer x.fanout.Close()
-	decided := x.decided(t)
-	if n := len(decided); n != 3 {
-		t.Fatalf("got %d decisions, want 3", n)
-	}
-	for i, want := range []string{quorumMissed, quorumMissed, "0/2 nodes are available: 2 Insufficient cpu. " +
-		"no new claims to deallocate, preemption: not eligible due to placement-based pod group scheduling limitation"} {
-		if got := decided[i].Message; got != want {
-			t.Errorf("member %d: got %q, want %q", i, got, want)
+	for _, whole := range []bool{false, true} {
+		r := (&racked{group: build.Gang("g", 3).Within("rack").Obj()}).rackedNodes("- a a1 1 0\n- a a2 1 0\n- b b1 1 0\n- b b2 1 1")
+		names := numbered(3)
+		r.members("1", names...)
+		for _, p := range r.pods[1:] {
+			p.Spec.Priority = new(int32(7))
+		}
+		cfg := topologyConfig(2, true)
+		cfg.Groups.Preemption = whole
+		x := r.decide(t, cfg)
+		defer x.fanout.Close()
+		decided := x.decided(t)
+		if n := len(decided); n != 3 {
+			t.Fatalf("workload-aware preemption %t: got %d decisions, want 3", whole, n)
+		}
+		for i, want := range []string{quorumMissed, quorumMissed, "0/2 nodes are available: 2 Insufficient cpu. " +
+			"no new claims to deallocate, preemption: not eligible due to placement-based pod group scheduling limitation"} {
+			if got := decided[i].Message; got != want {
+				t.Errorf("workload-aware preemption %t, member %d: got %q, want %q", whole, i, got, want)
+			}
 		}
 	}
 }

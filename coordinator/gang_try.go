@@ -324,12 +324,12 @@ func (o *gangOutcome) ineligible(ask help) (why string, as *int32) {
 	switch {
 	case ask == askedAlone && spec != nil:
 		return "", &spec.Priority
-	case gates.Preemption:
-		return preempt.ByGang, nil
 	case gates.Topology && spec == nil:
 		return preempt.NoPodGroup, nil
-	case gates.Topology && spec.Constrained:
+	case gates.Topology && spec.Constrained && !(gates.Preemption && o.s.cfg.TopologyPreemption):
 		return preempt.ByPlacement, nil
+	case gates.Preemption:
+		return preempt.ByGang, nil
 	}
 	return "", nil
 }
