@@ -2,6 +2,7 @@ package rules
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
@@ -71,15 +72,17 @@ func All() []*Rule {
 	}
 }
 
-// Find is the plugin of a name; nil: there is none.
-func Find(name string) *Rule {
+// Find is the plugin of a name, which all callers share; nil: there is none.
+func Find(name string) *Rule { return byName()[name] }
+
+// byName are the plugins by name, made once: a configuration asks for each several times.
+var byName = sync.OnceValue(func() map[string]*Rule {
+	out := map[string]*Rule{}
 	for _, r := range All() {
-		if r.Name == name {
-			return r
-		}
+		out[r.Name] = r
 	}
-	return nil
-}
+	return out
+})
 
 // InDefault tells whether the plugin is in the default list.
 func (r *Rule) InDefault(g groups.Gates) bool { return !r.Ours && r.allowed(g) }

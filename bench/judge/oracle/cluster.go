@@ -139,9 +139,7 @@ func (c *Cluster) waits(old, now *v1.Pod) error {
 	return c.nominated.set(old, now)
 }
 
-// removePod drops a pod. Upstream notes which host ports are taken, not by how many, and so
-// with one of two pods that have the same port, as they can be without a scheduler, takes
-// it for free, until it is restarted. Therefore the pods that stay are put in anew.
+// removePod drops a pod.
 func (c *Cluster) removePod(uid types.UID) error {
 	if pod := c.pending[uid]; pod != nil {
 		delete(c.pending, uid)
@@ -156,15 +154,30 @@ func (c *Cluster) removePod(uid types.UID) error {
 	if err := errors.Join(c.nominated.remove(pod), c.cache.RemovePod(quiet(), pod)); err != nil {
 		return err
 	}
-	info := c.cache.Dump().Nodes[pod.Spec.NodeName]
-	if info == nil || !hasPorts(pod) {
+	return c.takePorts(pod)
+}
+
+// takePorts has the pods that stay on the node of one that went have their host ports. Upstream notes which host ports are taken, not by
+// how many, and so with one of two pods that have the same port, as they can be without a scheduler, takes it for free, until it is
+// restarted. Therefore the pods that stay are put in anew.
+func (c *Cluster) takePorts(gone *v1.Pod) error {
+	info := c.cache.Dump().Nodes[gone.Spec.NodeName]
+	if info == nil || !hasPorts(gone) {
 		return nil
 	}
 	for _, other := range info.GetPods() {
-		if p := other.GetPod(); hasPorts(p) {
-			if err := errors.Join(c.cache.RemovePod(quiet(), p), c.cache.AddPod(quiet(), p)); err != nil {
-				return err
-			}
+		p := other.GetPod()
+		if !hasPorts(p) {
+			continue
+		}
+		drop, put := c.cache.RemovePod, c.cache.AddPod
+		if assumed, err := c.cache.IsAssumedPod(p); err != nil {
+			return err
+		} else if assumed {
+			drop, put = c.cache.ForgetPod, c.cache.AssumePod
+		}
+		if err := errors.Join(drop(quiet(), p), put(quiet(), p)); err != nil {
+			return err
 		}
 	}
 	return nil

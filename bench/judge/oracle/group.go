@@ -228,7 +228,7 @@ func (t *Trial) Undo(ctx context.Context) error {
 	for _, claim := range t.claims {
 		t.o.objects.devices.DefaultDRAManager.ResourceClaims().AssumedClaimRestore(claim.Namespace, claim.Name)
 	}
-	return t.o.cache.ForgetPod(quiet(), t.placed)
+	return errors.Join(t.o.cache.ForgetPod(quiet(), t.placed), t.o.takePorts(t.placed))
 }
 
 // Permits tells whether upstream's Permit lets the pod of a verdict, which is assumed on a node, and with it its pod group, go on.

@@ -277,3 +277,21 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// A member that is tried on a node where a pod has the same host port, as while that pod has to leave, gives the port back to the pod.
+func TestATrialLeavesHostPortsTaken(t *testing.T) {
+	port := func(name string) *build.PodBuilder { return build.Pod(name).HostPort("", v1.ProtocolTCP, 80) }
+	o := newTest(t, "", build.Node("n").CPU("4").Obj(), port("there").Node("n").Obj())
+	member, later := port("member").Obj(), port("later").Obj()
+	trial, err := o.Try(t.Context(), judge(t, o, member), "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := trial.Undo(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := "n NodePorts: node(s) didn't have free ports for the requested pod ports\n"
+	if got := tell(judge(t, o, later), ""); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

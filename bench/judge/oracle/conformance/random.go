@@ -23,7 +23,7 @@ func Random(seed uint64, maxNodes int, families []Family) *Scenario {
 	var always Family
 	if len(families) > 0 && families[0] == Groups {
 		if always, families = Groups, families[1:]; len(families) == 0 {
-			families = besideGroups()
+			families, g.long = besideGroups(), true
 		}
 	}
 	if len(families) == 1 {
@@ -52,7 +52,11 @@ func Random(seed uint64, maxNodes int, families []Family) *Scenario {
 		i := slices.IndexFunc(s.Rounds[0], func(e Event) bool { _, ok := e.Object.(*v1.Pod); return ok })
 		s.Rounds = []Round{s.Rounds[0][i:], s.Rounds[0][:i]}
 	}
-	for range g.IntN(5) {
+	changes := 5
+	if g.long { // attempts cost less than the start of two schedulers
+		changes = 30
+	}
+	for range g.IntN(changes) {
 		s.Rounds = append(s.Rounds, g.next())
 	}
 	return s
@@ -83,6 +87,8 @@ type generator struct {
 	// owned are the objects that came with a pod.
 	owned map[types.UID]Round
 	made  int
+	// long says that there are many rounds of changes, and that pod groups may preempt as a whole.
+	long bool
 	// groups are the gates of pod groups; nil: they are off.
 	groups *PodGroups
 	// started is how many pods have a time at which they started.
@@ -233,11 +239,15 @@ func (g *generator) newPod(p *v1.Pod) (out Round) {
 	if len(g.profiles) > 0 && p.Spec.NodeName == "" {
 		p.Spec.SchedulerName = oneOf(g.strange, g.profiles...)
 	}
-	// No two have started together: which of those goes first is not told anywhere.
+	return append(out, g.add(p))
+}
+
+// add adds a pod. No two have started together: which of those goes first is not told anywhere.
+func (g *generator) add(p *v1.Pod) Event {
 	g.started++
 	p.Status.StartTime = &metav1.Time{Time: time.Unix(epoch+int64(g.started*7919%10007), 0)}
 	g.pods = append(g.pods, p)
-	return append(out, set(p))
+	return set(p)
 }
 
 // epoch is when the first pod may have started.
@@ -269,6 +279,9 @@ func (g *generator) next() (out Round) {
 }
 
 func (g *generator) change() Round {
+	if g.long && len(g.pods) > 3*len(g.nodes)+8 { // so that there is room again
+		return g.removePod()
+	}
 	if len(g.families) > 0 && g.chance(35) {
 		return oneOf(g.strange, g.families...).change()
 	}
@@ -372,7 +385,10 @@ func (g *generator) changePod() Round {
 		p.Status.Phase = oneOf(g.strange, v1.PodSucceeded, v1.PodFailed)
 		g.pods = slices.Delete(g.pods, i, i+1)
 	} else {
-		p.Status = v1.PodStatus{}
+		start := p.Status.StartTime
+		if p.Status = (v1.PodStatus{}); g.groups != nil { // two without a start would be as two that have started together
+			p.Status.StartTime = start
+		}
 		g.resize(p)
 		g.pods[i] = p
 	}
