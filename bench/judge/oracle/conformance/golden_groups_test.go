@@ -243,3 +243,44 @@ func TestAGangWaitsForItsLastMember(t *testing.T) {
 		t.Errorf("got %v, want nobody tried, and then both placed", rounds)
 	}
 }
+
+// Golden case 5, to its end: the member without a gate is tried, and held back; both are placed once the gate is taken away.
+func TestAGangWaitsForAGate(t *testing.T) {
+	g := golden{nodes: []string{"a 2"}, group: build.Gang("g", 2).Obj(), members: 2}
+	g.change = func(i int, p *build.PodBuilder) {
+		if i == 1 {
+			p.Gate("example.com/gate")
+		}
+	}
+	first := g.round()
+	gated := first[len(first)-1].Object.(*v1.Pod)
+	free := gated.DeepCopy()
+	free.Spec.SchedulingGates = nil
+
+	ctx, s, restore := newUpstream(t, oracle.Gates{})
+	defer restore()
+	for _, e := range first {
+		if err := s.Set(e.Object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound, failed, err := s.Next(ctx, 1)
+	if err != nil || len(bound) != 0 || len(failed) != 1 || failed[0].Message != held {
+		t.Fatalf("upstream binds %v, fails %v, error %v, want one held back", bound, failed, err)
+	}
+	s.Cache.UpdatePodGroupMember(klog.Logger{}, gated, free)
+	s.SchedulingQueue.Update(ctx, gated, free)
+	waits := map[string]*v1.Pod{} // out of its backoff
+	for _, p := range s.SchedulingQueue.PodsInBackoffQ() {
+		waits[p.Namespace+"/"+p.Name] = p
+	}
+	s.SchedulingQueue.Activate(klog.Logger{}, waits)
+	if bound, failed, err = s.Next(ctx, 2); err != nil || len(bound) != 2 || len(failed) != 0 || len(waits) != 1 {
+		t.Errorf("upstream binds %v, fails %v, error %v, with %d in backoff, want both bound, and one", bound, failed, err, len(waits))
+	}
+
+	rounds := decideAll(t, &Scenario{PodGroups: &PodGroups{}, Rounds: []Round{first, {set(free)}}}, Split{Shards: 2, Batch: 16})
+	if tried := rounds[0]; len(tried) != 1 || !strings.HasPrefix(tried[0].Message, held) || len(placed(rounds[1:])) != 2 {
+		t.Errorf("got %v, want one held back, and then both placed", rounds)
+	}
+}
