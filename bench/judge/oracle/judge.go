@@ -19,10 +19,14 @@ func (o *Oracle) Judge(ctx context.Context, pod *v1.Pod) (*Verdict, error) {
 
 // JudgeWithin judges a pod against the nodes of a placement; nil: against all.
 func (o *Oracle) JudgeWithin(ctx context.Context, pod *v1.Pod, within *Placement) (*Verdict, error) {
-	ctx = klog.NewContext(ctx, quiet())
 	if err := o.refresh(); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
+	return o.judgeNow(klog.NewContext(ctx, quiet()), pod, within)
+}
+
+// judgeNow is JudgeWithin of the snapshot as it is.
+func (o *Oracle) judgeNow(ctx context.Context, pod *v1.Pod, within *Placement) (*Verdict, error) {
 	all, err := o.List()
 	if err != nil {
 		return nil, err

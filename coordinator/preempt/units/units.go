@@ -99,6 +99,9 @@ func (l *List) Pods(u *Unit) []int32 { return l.members[u.first:u.end] }
 
 // Charge finds the violating units. allowed is how many pods each budget lets go, and sets are indexes into it, by
 // scorer.Leaver.Budgets. Each budget is charged by itself: with all units whose pods it counts, the most important first.
+//
+// Differs from upstream: there a unit is charged no further once a budget has nothing left for one of its pods, so that it goes by the
+// order of two maps which budgets are charged.
 func (l *List) Charge(sets [][]int32, allowed []scorer.Budget) {
 	counted := make([][]charge, len(allowed))
 	for i := range l.Units {

@@ -45,7 +45,7 @@ type attempt struct {
 	// within is the placement that our picks are in.
 	within *oracle.Placement
 	trials []*oracle.Trial
-	// errs says that a member has ended in an error, and failed that this was compared.
+	// errs says that a member has ended in an error, and failed that such an end, or one of all before any was tried, was compared.
 	errs, failed bool
 	// quorum says that upstream's Permit has let a member go on.
 	quorum bool
@@ -54,6 +54,8 @@ type attempt struct {
 	victims   []string
 	// helped is what PostFilter plugins have done for members, in order.
 	helped []*oracle.Preemption
+	// room says that pods leave for the pod group as a whole, and alone that victims were looked for member by member for that.
+	room, alone bool
 }
 
 // holdGroup holds an attempt at a pod group against upstream: its members' order, each pick given the picks before it, the verdict
@@ -68,6 +70,7 @@ func (r *replay) holdGroup(ctx context.Context, round int, decisions []Decision)
 		a.members = append(a.members, pod)
 	}
 	r.result.Gangs++
+	a.look()
 	a.order(ctx)
 	resume := r.upstream.Suspend(a.members)
 	err := a.hold(ctx)
@@ -80,7 +83,11 @@ func (r *replay) holdGroup(ctx context.Context, round int, decisions []Decision)
 
 // hold holds the attempt, and follows where members are placed.
 func (a *attempt) hold(ctx context.Context) error {
-	if done := a.invalid(); done || len(a.result.Differences) > 0 {
+	if a.invalid() {
+		a.failed = true
+		return nil
+	}
+	if len(a.result.Differences) > 0 {
 		return nil
 	}
 	placements, err := a.upstream.Placements(ctx, a.members)
@@ -98,7 +105,14 @@ func (a *attempt) hold(ctx context.Context) error {
 	if err := a.domain(ctx, placements); err != nil || len(a.result.Differences) > 0 {
 		return err
 	}
-	return errors.Join(a.replayPicks(ctx), a.undo(ctx))
+	if a.alone {
+		a.result.GroupUncompared++
+		return nil
+	}
+	if err := errors.Join(a.replayPicks(ctx), a.undo(ctx)); err != nil || len(a.result.Differences) > 0 {
+		return err
+	}
+	return a.compareRoom(ctx)
 }
 
 // help follows what PostFilter plugins have done for members, as we do it: once it is known what becomes of all. After an error nobody is
@@ -118,11 +132,14 @@ func (a *attempt) help() error {
 			}
 		}
 	}
+	if err := a.makeRoom(); err != nil {
+		return err
+	}
 	for i, d := range a.decisions {
 		pod := a.upstream.Pending(types.UID(d.UID))
 		switch {
 		case pod == nil: // it is placed
-		case d.Nominated == "" && (d.Held != "" || a.failed || i < len(a.helped) && a.helped[i].Clears):
+		case d.Nominated == "" && (d.Held != "" || a.failed || a.room || i < len(a.helped) && a.helped[i].Clears):
 			a.upstream.Withdraw(pod.UID)
 			a.api.nominate(pod, "")
 		case d.Nominated != "":
@@ -290,7 +307,7 @@ func (a *attempt) compare(ctx context.Context, d Decision, v *oracle.Verdict, p 
 	}
 	c.decided()
 	pod := a.members[slices.IndexFunc(a.decisions, func(x Decision) bool { return x.UID == d.UID })]
-	if a.within.Name == "" && len(a.trials) == 0 && pod.Status.NominatedNodeName == "" && !a.upstream.KeepsRoom(pod.UID) {
+	if d.Domain == "" && len(a.trials) == 0 && pod.Status.NominatedNodeName == "" && !a.upstream.KeepsRoom(pod.UID) {
 		n, err := a.own.compare(ctx, pod, &c)
 		if err != nil {
 			return err
@@ -325,6 +342,9 @@ func (a *attempt) keep(ctx context.Context, d Decision, v *oracle.Verdict, p *or
 	case d.Held == "" && a.errs && v.Rejected():
 		return nil // what it is told is of its mate's error
 	case d.Held == "":
+		if a.room { // it was nominated for the pod group's sake
+			d.Nominated = ""
+		}
 		return a.compare(ctx, d, v, p)
 	}
 	pick := d
@@ -396,7 +416,9 @@ func (a *attempt) verdict() error {
 		return nil
 	}
 	want, nominated := held, a.quorum && a.needsRoom
-	if nominated {
+	if a.room {
+		want = roomGiven
+	} else if nominated {
 		want = preempting
 		a.result.Waiting++
 	} else if a.quorum {

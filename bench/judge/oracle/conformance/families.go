@@ -133,8 +133,7 @@ func (f Family) make(g *generator) family {
 	case Pools:
 		return newPoolFamily(g)
 	case Groups:
-		preempts := !g.hasDevices() && g.chance(35)
-		return &groupFamily{g: g, tight: preempts || g.chance(50), preempts: preempts}
+		return newGroupFamily(g)
 	}
 	return calm{} // Profiles and Partial are the configuration's
 }

@@ -2,11 +2,14 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/shardsched/shardsched/bench/judge/oracle"
@@ -42,13 +45,30 @@ type groupFamily struct {
 	g    *generator
 	open []*schedulingv1alpha2.PodGroup // that may get more members
 	made int
-	// tight says that nodes take few pods, so that gangs are short of room, and preempts that pods of lower priority make some.
+	// tight says that nodes take few pods, so that gangs are short of room, and preempts that pods of lower priority make some: in some
+	// scenarios for a pod group as a whole.
 	tight, preempts bool
+	// mates are the first members of pod groups.
+	mates map[types.UID]*v1.Pod
 	// late are those that come later.
 	late []*schedulingv1alpha2.PodGroup
 }
 
-func (f *groupFamily) first() Round { return nil }
+func newGroupFamily(g *generator) *groupFamily {
+	f := &groupFamily{g: g, mates: map[types.UID]*v1.Pod{}, preempts: !g.hasDevices() && g.chance(map[bool]int{true: 70, false: 35}[g.long])}
+	f.tight = f.preempts || g.chance(50)
+	spreads := slices.ContainsFunc(g.families, func(f family) bool { _, is := f.(*defaultsFamily); return is })
+	g.groups.Preemption = g.long && f.preempts && !spreads && g.chance(50)
+	return f
+}
+
+// first are disruption budgets where pod groups preempt as a whole.
+func (f *groupFamily) first() Round {
+	if !f.g.groups.Preemption {
+		return nil
+	}
+	return (&preemptionFamily{g: f.g}).first()
+}
 
 // node says where a node is: pod groups ask for domains.
 func (f *groupFamily) node(n *v1.Node) {
@@ -61,6 +81,12 @@ func (f *groupFamily) node(n *v1.Node) {
 func (f *groupFamily) pod(p *v1.Pod) Round {
 	if !f.preempts {
 		p.Spec.PreemptionPolicy = ptr.To(v1.PreemptNever)
+	}
+	if f.g.long && f.preempts && f.g.chance(30) { // those that come later may preempt those that were first
+		p.Spec.Priority = ptr.To(int32(f.g.started))
+	}
+	if f.g.groups.Preemption && f.g.chance(60) {
+		metav1.SetMetaDataLabel(&p.ObjectMeta, "tier", (&preemptionFamily{g: f.g}).tier())
 	}
 	if p.Spec.NodeName == "unknown" || !f.g.chance(map[bool]int{true: 75, false: 15}[p.Spec.NodeName == ""]) {
 		return nil
@@ -82,6 +108,13 @@ func (f *groupFamily) join(p *v1.Pod) (out Round) {
 		}
 	}
 	p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: ptr.To(f.open[i].Name)}
+	if first := f.mates[f.open[i].UID]; first == nil {
+		f.mates[f.open[i].UID] = p
+	} else if f.g.groups.Preemption && f.g.chance(85) {
+		node := p.Spec.NodeName
+		p.Labels, p.Spec = maps.Clone(first.Labels), *first.Spec.DeepCopy()
+		p.Spec.NodeName = node
+	}
 	if f.g.chance(20) {
 		f.open = slices.Delete(f.open, i, i+1)
 	}
@@ -97,7 +130,13 @@ func (f *groupFamily) group(namespace string) (group *schedulingv1alpha2.PodGrou
 		b = build.PodGroup(name)
 	}
 	b.Namespace(namespace)
-	if f.g.groups.Topology && f.g.chance(50) {
+	if f.g.groups.Preemption {
+		b.Priority(oneOf(f.g.strange, 0, 100, 2_000_000_000, int32(f.g.started), int32(f.g.started)))
+		if f.g.chance(40) {
+			b.Whole()
+		}
+	}
+	if f.g.groups.Topology && f.g.chance(map[bool]int{true: 10, false: 50}[f.g.groups.Preemption]) {
 		b.Within(oneOf(f.g.strange, v1.LabelTopologyZone, v1.LabelTopologyRegion, rack, rack, rack, "zone", "example.com/nowhere"))
 	}
 	return b.Obj(), f.g.chance(8)
@@ -119,9 +158,7 @@ func (f *groupFamily) change() Round {
 	}
 	f.g.made++
 	name := fmt.Sprintf("mate-%d", f.g.made)
-	mate := f.g.twin(f.g.pods[i], build.Pod(name).Obj())
-	f.g.pods = append(f.g.pods, mate)
-	return Round{set(mate)}
+	return Round{f.g.add(f.g.twin(f.g.pods[i], build.Pod(name).Obj()))}
 }
 
 // besideGroups are the families that scenarios of pod groups have beside.

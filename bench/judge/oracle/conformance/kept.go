@@ -19,8 +19,8 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// keeper keeps the claims of devices as our scheduler has them where it has nowhere to write them: its flight
-// recorder tells.
+// keeper keeps the claims of devices as our scheduler has them where it has nowhere to write them, and which pods it has evicted: its
+// flight recorder tells.
 type keeper struct {
 	writer *record.Writer
 	pipe   *io.PipeReader
@@ -32,9 +32,9 @@ type keeper struct {
 	special map[types.UID]*resourcev1.ResourceClaim
 }
 
-// newKeeper is one for a scenario; nil where the scenario has no devices.
+// newKeeper is one for a scenario; nil where the scenario has neither devices nor pod groups that preempt as a whole.
 func newKeeper(ctx context.Context, s *Scenario) *keeper {
-	if !s.hasDevices() {
+	if !s.hasDevices() && (s.PodGroups == nil || !s.PodGroups.Preemption) {
 		return nil
 	}
 	in, out := io.Pipe()
@@ -74,24 +74,30 @@ func (k *keeper) recorder() *record.Writer {
 	return k.writer
 }
 
-// take adds to decisions the claims that were written with them.
+// take adds to decisions the claims that were written with them, and the pods that were evicted after them.
 func (k *keeper) take(decisions []Decision) error {
 	if k == nil {
 		return nil
 	}
-	written, err := k.read()
+	after, err := k.read()
 	for i := range decisions {
-		decisions[i].written = written[decisions[i].Seq]
+		decisions[i].aftermath = after[decisions[i].Seq]
 	}
 	return err
 }
 
-// read reads the record as far as it goes: the claims that each decision, by number, has given to its pod.
-func (k *keeper) read() (map[uint64][]*resourcev1.ResourceClaim, error) {
+// aftermath is what came of a decision, and of no later one: claims as they are written for it, and pods that it evicts.
+type aftermath struct {
+	written []*resourcev1.ResourceClaim
+	evicted []string
+}
+
+// read reads the record as far as it goes: what came of decisions, by number.
+func (k *keeper) read() (map[uint64]aftermath, error) {
 	k.marks++
 	mark := "mark-" + strconv.Itoa(k.marks)
 	k.writer.Change(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: mark}}, false, true)
-	out, seq := map[uint64][]*resourcev1.ResourceClaim{}, uint64(0)
+	out, seq := map[uint64]aftermath{}, uint64(0)
 	for {
 		r, err := k.in.Next()
 		if err != nil {
@@ -108,10 +114,15 @@ func (k *keeper) read() (map[uint64][]*resourcev1.ResourceClaim, error) {
 			if err != nil {
 				return nil, err
 			}
+			x := out[seq]
 			if claim != nil {
-				out[seq] = append(out[seq], claim)
+				x.written = append(x.written, claim)
 				k.note(claim)
 			}
+			if ref := what.Change.GetRef(); len(what.Change.GetRaw()) == 0 && ref.GetKind() == string(objects.KindPod) {
+				x.evicted = append(x.evicted, ref.GetNamespace()+"/"+ref.GetName())
+			}
+			out[seq] = x
 		}
 	}
 }

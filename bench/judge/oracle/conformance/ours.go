@@ -43,8 +43,9 @@ type Decision struct {
 	PodGroup string `json:"podGroup"`
 	Held     string `json:"held"`
 	Domain   string `json:"domain"`
-	// written are claims as they are written for the decision, and inFlight those that get devices with it, where that is told.
-	written, inFlight []*resourcev1.ResourceClaim
+	aftermath
+	// inFlight are claims that get devices with the decision, where that is told.
+	inFlight []*resourcev1.ResourceClaim
 }
 
 // DecidedClaim is a claim, "namespace/name", and its devices as "request/driver/pool/device".

@@ -119,7 +119,20 @@ func (c *comparison) postFilter() {
 // preempts lets come to pass what a decision has begun: the victims go, the pod is nominated, and
 // those of lower priority that were nominated to the node are not any more.
 func (r *replay) preempts(pod *v1.Pod, d Decision) error {
-	for _, name := range d.Victims {
+	if err := r.evict(d.Victims); err != nil {
+		return err
+	}
+	for _, lower := range r.upstream.ClearLower(pod.UID, d.Nominated) {
+		r.api.nominate(lower, "")
+	}
+	r.upstream.Nominate(pod.UID, d.Nominated)
+	r.api.nominate(pod, d.Nominated)
+	return nil
+}
+
+// evict lets victims go.
+func (r *replay) evict(victims []string) error {
+	for _, name := range victims {
 		victim := r.api.podNamed(name)
 		if victim == nil {
 			return fmt.Errorf("there is no victim %s", name)
@@ -131,11 +144,6 @@ func (r *replay) preempts(pod *v1.Pod, d Decision) error {
 			}
 		}
 	}
-	for _, lower := range r.upstream.ClearLower(pod.UID, d.Nominated) {
-		r.api.nominate(lower, "")
-	}
-	r.upstream.Nominate(pod.UID, d.Nominated)
-	r.api.nominate(pod, d.Nominated)
 	return nil
 }
 

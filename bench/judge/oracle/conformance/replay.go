@@ -51,6 +51,9 @@ type Result struct {
 	// to leave, and Held how many members would have got a node and did not. Ties is how many domains upstream could take
 	// with ties broken otherwise than we guessed.
 	Gangs, Started, Waiting, Held, Ties int
+	// GroupPreemptions is how many attempts had pods leave for the pod group as a whole (workload-aware preemption), GroupRefusals how many
+	// had none leave, both as upstream has it, and GroupUncompared how many ours promises nothing about.
+	GroupPreemptions, GroupRefusals, GroupUncompared int
 	// Pinned is how many classes were decided with pinned sums.
 	Pinned      int
 	Differences []*Difference
@@ -81,13 +84,17 @@ func (r *Result) count(other *Result) {
 	r.Waiting += other.Waiting
 	r.Held += other.Held
 	r.Ties += other.Ties
+	r.GroupPreemptions += other.GroupPreemptions
+	r.GroupRefusals += other.GroupRefusals
+	r.GroupUncompared += other.GroupUncompared
 }
 
 func (r *Result) String() string {
 	gangs := ""
 	if r.Gangs > 0 {
 		gangs = fmt.Sprintf("%d attempts at pod groups (%d placed members; %d have pods leave; %d members were held back; %d domains by other "+
-			"ties), ", r.Gangs, r.Started, r.Waiting, r.Held, r.Ties)
+			"ties; %d preempt as a whole, %d can't, %d not compared), ", r.Gangs, r.Started, r.Waiting, r.Held, r.Ties, r.GroupPreemptions,
+			r.GroupRefusals, r.GroupUncompared)
 	}
 	return fmt.Sprintf("%d decisions (%d refusals, %d errors), %d verdicts on nodes, %d preemptions (of %d candidates), %s%d differences",
 		r.Decisions, r.Refusals, r.Errors, r.NodeVerdicts, r.Preemptions, r.Candidates, gangs, len(r.Differences))
@@ -149,7 +156,7 @@ func newReplay(ctx context.Context, config []byte, gates *PodGroups) (*replay, e
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{api: newAPIServer(), arrived: arrivals{}, every: 1}
+	r := &replay{api: newAPIServer(), arrived: arrivals{}, every: 1, whole: gates != nil && gates.Preemption}
 	if r.upstream, err = oracle.New(ctx, c); err != nil {
 		return nil, err
 	}
@@ -166,7 +173,9 @@ type replay struct {
 	own      *mirror
 	arrived  arrivals
 	// every is after how many decisions one is compared node by node.
-	every  int
+	every int
+	// whole says that pod groups preempt as a whole.
+	whole  bool
 	result Result
 	// kept keeps our scheduler's claims of devices; nil: they are not known, or it has none.
 	kept *keeper
