@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -115,10 +116,12 @@ func (a *apiServer) place(pod *v1.Pod, node string, written []oracle.Object) (ou
 	return out
 }
 
-// nominate takes in what a scheduler writes of a pod's nomination; "": there is none any more.
+// nominate takes in what a scheduler writes of a pod's nomination; "": there is none any more. The last write of a round counts.
 func (a *apiServer) nominate(pod *v1.Pod, node string) {
+	writes := len(a.nominated)
+	a.nominated = slices.DeleteFunc(a.nominated, func(p *v1.Pod) bool { return p.UID == pod.UID })
 	now, ok := a.objects[keyOf(pod)].(*v1.Pod)
-	if !ok || now.Status.NominatedNodeName == node {
+	if !ok || now.Status.NominatedNodeName == node && len(a.nominated) == writes {
 		return
 	}
 	now = now.DeepCopy()
