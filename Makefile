@@ -14,7 +14,7 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 	cmd/internal/whatif cmd/internal/workload cmd/shardsched/app cmd/shardsched-plugins/load coordinator/answers coordinator/census \
 	coordinator/cluster coordinator/compile coordinator/config coordinator/config/policy coordinator/count coordinator/domains \
 	coordinator/groups coordinator/objects coordinator/placement coordinator/preempt/units coordinator/queue \
-	coordinator/rules coordinator/selector coordinator/storage \
+	coordinator/selector coordinator/storage \
 	deploy internal/lru internal/testkit/build internal/testkit/claims proto/shardsched/v1 scorer scorer/devices
 # Of these, tests run again without it: of files that it leaves out, which bound what is allocated, and of those whose tests are smaller with -short.
 AGAIN  := cmd/internal/cli coordinator

@@ -20,6 +20,8 @@ import (
 //	   ^                       └─ they take long ──> set aside ──┐
 //	   └──────────────── others, then its turn ──────────────────┘
 //
+// Differs from upstream: it tries a pod group in all domains in one cycle, however long that takes.
+//
 // Steps of an earlier attempt may have seen less room than there is. So a gang that fails then, and meanwhile something has happened, is
 // tried again after its backoff.
 
