@@ -50,7 +50,7 @@ func TestKindsThatAreNotServed(t *testing.T) {
 	r.Create(build.Node("n").CPU("4").Pods("100").Obj())
 	ours := r.Coordinator(testbed.Scheduler{}) // ready: nothing is waited for that is not there
 	standby := r.Coordinator(testbed.Scheduler{Name: "standby"})
-	r.Create(build.Pod("plain").CPU("10m").Obj(), claiming("claiming"))
+	r.Create(claiming("claiming"), build.Pod("plain").CPU("10m").Obj()) // the watch that tells of the bind has told of the claiming one
 	r.Bound("default/plain")
 	if got := r.Pods.Get("default/claiming"); len(got.Spec.ResourceClaims) == 0 {
 		t.Fatal("the API server drops the claims of pods, want one that keeps them")
