@@ -131,7 +131,8 @@ type SchedulerConfig struct {
 	// that how long it takes has no influence on what it decides: turns have no bounds then, and it does not
 	// matter what an attempt costs. nil: Now.
 	QueueNow func() time.Time
-	// Frozen says that QueueNow stands still until nothing is left to do: no pod group waits for its backoff to be over.
+	// Frozen says that QueueNow stands still until nothing is left to do: no pod group waits for its backoff to be over. It is read with
+	// each delivery, and all turns that begin before those changes are taken in have the time of the delivery before.
 	Frozen bool
 	// Registerer receives the metrics; nil: nowhere.
 	Registerer prometheus.Registerer

@@ -44,7 +44,13 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if !free {
 		cfg.QueueNow = cfg.Now
 	}
+	var frozen *frozenClock
+	if cfg.Frozen {
+		frozen = newFrozenClock(cfg.QueueNow)
+		cfg.QueueNow = frozen.now
+	}
 	s := &Scheduler{
+		frozen:      frozen,
 		cfg:         cfg,
 		state:       state.New(cmp.Or(cfg.Shards, minShards)),
 		compiler:    compile.New(),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -64,8 +65,9 @@ type Scheduler struct {
 	// evaluate is the fan-out's.
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error)
 
-	inbox *inbox
-	reads *observe.Reads
+	frozen *frozenClock // nil: time goes on by itself
+	inbox  *inbox
+	reads  *observe.Reads
 	// mapNames are the names of nodes that maps leave out.
 	mapNames observe.MapNames
 	// arrivals has a place for each explanation that asks the API server.
@@ -177,10 +179,35 @@ func (s *Scheduler) Deliver(events []objects.Event) {
 		s.event(e)
 		s.pluginsSaw(e)
 	}
-	s.inbox.put(slices.Repeat([]func(){take}, len(events))...)
+	work := slices.Repeat([]func(){take}, len(events))
+	if s.frozen != nil {
+		work = slices.Insert(work, 0, s.frozen.read())
+	}
+	s.inbox.put(work...)
 	if n := len(events); n > 0 {
 		s.inbox.put(func() { s.upTo = max(s.upTo, events[n-1].Revision) })
 	}
+}
+
+// frozenClock is a clock that goes on with what is delivered. Else a turn that the loop takes for another reason, between a step of the
+// clock and the changes that come with it, would decide pods by the one without the others.
+type frozenClock struct {
+	clock func() time.Time
+	at    atomic.Pointer[time.Time]
+}
+
+func newFrozenClock(clock func() time.Time) *frozenClock {
+	c := &frozenClock{clock: clock}
+	c.read()()
+	return c
+}
+
+func (c *frozenClock) now() time.Time { return *c.at.Load() }
+
+// read reads the clock. The loop has that time once it calls what is returned.
+func (c *frozenClock) read() func() {
+	now := c.clock()
+	return func() { c.at.Store(&now) }
 }
 
 // Seen waits until the changes up to a revision are taken in, of objects that have revisions: those of a store of ours.
