@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -187,27 +186,6 @@ func (s *Scheduler) Deliver(events []objects.Event) {
 	if n := len(events); n > 0 {
 		s.inbox.put(func() { s.upTo = max(s.upTo, events[n-1].Revision) })
 	}
-}
-
-// frozenClock is a clock that goes on with what is delivered. Else a turn that the loop takes for another reason, between a step of the
-// clock and the changes that come with it, would decide pods by the one without the others.
-type frozenClock struct {
-	clock func() time.Time
-	at    atomic.Pointer[time.Time]
-}
-
-func newFrozenClock(clock func() time.Time) *frozenClock {
-	c := &frozenClock{clock: clock}
-	c.read()()
-	return c
-}
-
-func (c *frozenClock) now() time.Time { return *c.at.Load() }
-
-// read reads the clock. The loop has that time once it calls what is returned.
-func (c *frozenClock) read() func() {
-	now := c.clock()
-	return func() { c.at.Store(&now) }
 }
 
 // Seen waits until the changes up to a revision are taken in, of objects that have revisions: those of a store of ours.

@@ -9,10 +9,10 @@ import (
 const (
 	// gangTime is how long a gang may be tried in one domain after the other in a row, one try at the least.
 	gangTime = 10 * time.Millisecond
-	// Differs from upstream: it tries pod groups, and looks for their victims, whenever their backoff ends, whoever waits.
-	//
 	// gangRest is how long no gang is tried so, and no victims are looked for that make room for one, as a multiple of the time that it has
 	// just taken: others must find the loop idle most of the time.
+	//
+	// Differs from upstream: it tries pod groups, and looks for their victims, whenever their backoff ends, whoever waits.
 	gangRest = 3
 )
 

@@ -190,6 +190,9 @@ func (o *CoordinatorOptions) validate() error {
 	if err := o.Sharding.validate("local-workers"); err != nil {
 		return err
 	}
+	if err := o.checkGates(); err != nil {
+		return err
+	}
 	switch {
 	case o.CompactionInterval == 0 && o.EmbeddedEtcd.Enabled:
 		return usagef("--etcd-compaction-interval: nobody else compacts the embedded etcd, so it can't be 0")
