@@ -162,8 +162,9 @@ func TestALostCallHoldsUpNoneThatFollows(t *testing.T) {
 	lost, asked := make(chan struct{}), make(chan *pb.EvaluateRequest, 2)
 	var calls atomic.Int32
 	fleet.proxies["w0"].script(func(_ context.Context, req *pb.EvaluateRequest) error {
+		call := calls.Add(1)
 		asked <- req
-		if calls.Add(1) == 1 {
+		if call == 1 {
 			<-lost
 			return grpcstatus.Error(codes.Unavailable, "it never reached the worker")
 		}

@@ -132,7 +132,10 @@ func TestGangsStartWholeWhenEachPartIsKilled(t *testing.T) {
 		APIServerArgs: []string{
 			"--etcd-compaction-interval=0", "--audit-log-maxsize=100000", "--runtime-config=scheduling.k8s.io/v1alpha2=true", gates,
 		},
-	}, size{nodes: *nodes, pods: *pods, rate: *perSec / 2, trickle: 10, churn: *perSec / 12, change: 1, seed: *seed})
+	}, size{
+		// Single pods come more slowly than they go: else they fill the cluster within minutes, and gangs have no room to start in.
+		nodes: *nodes, pods: *pods, rate: *perSec / 2, trickle: 2, churn: *perSec / 12, change: 1, seed: *seed,
+	})
 	s.args = []string{gates}
 	s.Controllers("kubelet")
 	s.fill()
