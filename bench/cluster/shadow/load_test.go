@@ -123,7 +123,13 @@ func (c *crowd) run() {
 			c.alive[key] = true
 		}
 	}
-	decided := func(p *v1.Pod) bool { return testbed.IsBound(p) || testbed.IsUnschedulable(p) }
+	last := build.Pod(c.prefix + "-last").Obj()
+	last.Spec.SchedulerName = "nobody"
+	c.Create(last)
+	c.Until("have come", func(p *v1.Pod) bool { return p != nil }, "default/"+last.Name)
+	decided := func(p *v1.Pod) bool { // one that is gone had to leave its node
+		return testbed.IsGone(p) || testbed.IsBound(p) || testbed.IsUnschedulable(p)
+	}
 	c.Until("are decided", decided, slices.Sorted(maps.Keys(c.alive))...)
 }
 
