@@ -84,6 +84,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 		return attempt{}, false
 	}
 	delete(s.failing, p.Obj.UID)
+	p.Backfills = s.backfills(p)
 	a := attempt{Try: choice.Try{Pod: p, Profile: prof, Trace: trace}}
 	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
 		a.last = !s.guard.RegisterTerms(p.Obj, s.state.MayBring())

@@ -301,7 +301,7 @@ func (s *Scheduler) want(batch *answers.Batch, a *attempt) (class uint64, need i
 	a.failed = s.guard.Look(a.Class, func() {
 		q := s.chooser.Question(&a.Try)
 		if a.Class.Base != nil && q.Node == "" && !q.Alone { // else the pod uses no shared answer anyway
-			q.Nominees = s.nominees.Of(a.Pod.Obj, a.Class).ForEngine()
+			q.Nominees = s.nominees.Of(a.Pod.Obj, a.Class, a.Pod.Backfills).ForEngine()
 		}
 		class, need = batch.Want(q)
 	})

@@ -43,6 +43,8 @@ type SchedulerConfig struct {
 	Groups groups.Gates
 	// GangReservation has room held for the first gang that can't start.
 	GangReservation bool
+	// Kubelets says that kubelets run the pods, and end them by activeDeadlineSeconds: pods that end soon enough may use held room then.
+	Kubelets bool
 	// BatchSize is how many pods share a round at the most; 0: DefaultBatchSize.
 	// It has no influence on decisions.
 	BatchSize int

@@ -68,6 +68,7 @@ func (s *Scheduler) awaitSearchesFor(attempts []attempt, class *compile.Class) {
 
 // decideOne takes a pod through the steps of a decision, in their order. It is false where the loop has to end, or the batch.
 func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
+	a.Pod.Backfills = s.backfills(a.Pod) // a pod group before it in the batch may hold room since
 	d := s.decisionOf(a)
 
 	// The class as of now: a placement before this pod may have changed the storage that the class was made of. All else goes by
@@ -155,13 +156,17 @@ func (s *Scheduler) nameOf(r cache.Row) string { return s.state.Table(int(r.Shar
 
 // decisionOf begins the decision of an attempt.
 func (s *Scheduler) decisionOf(a *attempt) *pb.Decision {
-	return &pb.Decision{
+	d := &pb.Decision{
 		Seq:     s.seq + 1,
 		Pod:     a.Pod.Obj.Namespace + "/" + a.Pod.Obj.Name,
 		Uid:     string(a.Pod.Obj.UID),
 		Profile: a.Pod.Obj.Spec.SchedulerName,
 		Nodes:   uint32(s.state.Nodes()),
 	}
+	if g := a.Pod.Backfills; g != nil {
+		d.Backfills = g.Name().String()
+	}
+	return d
 }
 
 // record numbers a decision, keeps and logs it.

@@ -15,6 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/state"
 	"github.com/shardsched/shardsched/coordinator/volumes"
@@ -155,7 +156,7 @@ func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string)
 		q.Nomination = pending.Nomination()
 	}
 	if class.Rejected == nil {
-		q.Nominees = l.nominees.Of(p, class).ForEngine()
+		q.Nominees = l.nominees.Of(p, class, l.backfills(&queue.Pod{Obj: p})).ForEngine()
 	}
 	return q, false, nil
 }

@@ -93,6 +93,7 @@ func (s *Scheduler) failGang(ctx context.Context, o *gangOutcome) {
 	s.queue.GroupFailed(s.queue.GroupOf(o.group.Name()), wants, fit)
 	s.helpMembers(o)
 	s.makeWay(o)
+	s.forecastFor(o)
 }
 
 // copies are how many members would have to fit, and how many do, where all ask for the same and it is known how many more pods of the

@@ -13,9 +13,10 @@ import (
 )
 
 // Where SchedulerConfig.GangReservation is set, room is held for one gang: the first in the queue's order that can't start. Its members
-// that fit are nominated to their nodes, so that pods of its priority and below leave the room alone that they would take; all others
-// may fill what is left. It goes before pods of its priority where more room becomes free, and so it gains room until it starts. That ends
-// once it has started, is gone, gated or given up, or the next gang that fails is of higher priority.
+// that fit are nominated to their nodes, so that pods of its priority and below leave the room alone that they would take, except pods that
+// end before the gang may start (gang_backfill.go); all others may fill what is left. The gang goes before pods of its priority where more
+// room becomes free, and so it gains room until it starts. That ends once it has started, is gone, gated or given up, or the next gang that
+// fails is of higher priority.
 //
 // No room is held for a gang that would not fit if no other pod were there (gang_room.go): it would be held for nothing. Nor is it held
 // for longer than mostHeld in a row, for nobody knows what else a gang lacks:
@@ -31,12 +32,21 @@ const mostHeld = 10 * time.Minute
 
 // reservation is for which pod group room is held.
 type reservation struct {
-	holder types.NamespacedName // zero: for none
-	since  time.Time
+	holder   types.NamespacedName // zero: for none
+	since    time.Time
+	forecast forecast // of the holder
 	// rests are until when room is not held for pod groups for which it was held for too long.
 	rests map[types.NamespacedName]time.Time
 	// judged are how many pods would fit without others.
 	judged map[types.NamespacedName]emptiedRoom
+}
+
+// wakes is when the room is let go, or a new forecast is due before that; zero: none is held.
+func (r *reservation) wakes() time.Time {
+	if next := r.forecast.at.Add(forecastEvery); r.forecast.of != nil && next.Before(r.ends()) {
+		return next
+	}
+	return r.ends()
 }
 
 // ends is when the room is let go; zero: none is held.
@@ -85,6 +95,9 @@ func (s *Scheduler) reviewHold() {
 	g, x, now := s.queue.GroupOf(r.holder), s.groups.Get(r.holder), s.cfg.QueueNow()
 	waits := g != nil && slices.ContainsFunc(g.Pods(), func(p *queue.Pod) bool { return p.Place() != queue.Gated })
 	if waits = waits && x != nil && x.Spec() != nil && x.Scheduled() < x.Spec().MinCount; waits && now.Before(r.ends()) {
+		if f := &r.forecast; f.of != nil && now.Sub(f.at) >= forecastEvery {
+			s.renewForecast(now)
+		}
 		return
 	}
 	if waits {
@@ -102,7 +115,7 @@ func (s *Scheduler) endHold() {
 	if g := s.queue.GroupOf(s.reservation.holder); g != nil {
 		s.letGo(g)
 	}
-	s.reservation.holder = types.NamespacedName{}
+	s.reservation.holder, s.reservation.forecast = types.NamespacedName{}, forecast{}
 }
 
 // letGo gives the room that is held for a pod group to others.
@@ -111,9 +124,14 @@ func (s *Scheduler) letGo(g *queue.Group) {
 	for _, p := range g.Pods() {
 		if node := p.NominatedNode; node != "" {
 			s.queue.Nominate(p, "")
-			s.move(queue.AssignedPodDeleted(withNode(p.Obj, node)))
+			s.tellFree(p, node)
 		}
 	}
+}
+
+// tellFree has pods tried again that may use the room which is held for a pod on a node, or was.
+func (s *Scheduler) tellFree(p *queue.Pod, node string) {
+	s.move(queue.AssignedPodDeleted(withNode(p.Obj, node)))
 }
 
 // reserved is the room that is held for a pod group; nil: none is.
@@ -122,7 +140,7 @@ func (s *Scheduler) reserved() *observe.HeldRoom {
 	if g == nil {
 		return nil
 	}
-	x := &observe.HeldRoom{PodGroup: g.Name(), Nodes: map[string]int{}}
+	x := &observe.HeldRoom{PodGroup: g.Name(), Nodes: map[string]int{}, Starts: s.reservation.forecast.starts}
 	for _, p := range g.Pods() {
 		if p.NominatedNode != "" {
 			x.Nodes[p.NominatedNode]++

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/placement"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -68,7 +69,19 @@ func (o *gangOutcome) signature() uint64 {
 
 // emptiedRoom judges a pod group.
 func (s *Scheduler) emptiedRoom(o *gangOutcome) emptiedRoom {
-	x := emptied{s: s, out: emptiedRoom{need: int64(o.need)}, domains: map[string]*emptiedDomain{}}
+	x := s.newVacated(o).again()
+	if len(x.classes) == 0 {
+		x.out.most = x.others
+		return x.out
+	}
+	x.addAll(&scorer.RowTotals{})
+	x.out.most = x.best()
+	return x.out
+}
+
+// newVacated prepares the bound for a pod group's members: no row is counted yet.
+func (s *Scheduler) newVacated(o *gangOutcome) *vacated {
+	x := &vacated{s: s, out: emptiedRoom{need: int64(o.need)}}
 	if s.cfg.Groups.Topology {
 		spec := o.group.Spec()
 		if x.slice, x.sliceSize = spec.Asks.SliceKey, int64(spec.Asks.SliceSize); o.members[0].Profile.PodGroups().Proposes {
@@ -76,41 +89,43 @@ func (s *Scheduler) emptiedRoom(o *gangOutcome) emptiedRoom {
 		}
 	}
 	x.count(o)
-	if len(x.classes) == 0 {
-		x.out.most = x.others
-		return x.out
-	}
-	for t := range s.state.Tables {
-		s.answers.Evaluator().Emptied(t, x.classes, func(row uint32, copies []int64, pods int64) { x.add(t, row, copies, pods) })
-	}
-	for d := range maps.Values(x.domains) {
-		x.out.most = max(x.out.most, x.most(d))
-	}
-	return x.out
+	return x
 }
 
-// emptied is what nodes would take.
-type emptied struct {
+// again is x before any row is counted.
+func (x *vacated) again() *vacated {
+	y := *x
+	y.tables, y.domains, y.totals = nil, map[string]*vacatedDomain{}, map[cache.Row]*scorer.RowTotals{}
+	return &y
+}
+
+// vacated is what nodes would take, were fewer pods there.
+type vacated struct {
 	s       *Scheduler
 	out     emptiedRoom
 	classes []*scorer.Class
-	counts  []int64 // of members, by class
-	others  int64   // members of which nothing is known
+	tables  []*scorer.Vacancy               // by shard
+	totals  map[cache.Row]*scorer.RowTotals // what is left on rows that pods were taken off
+	counts  []int64                         // of members, by class
+	others  int64                           // members of which nothing is known
+	rest    int64                           // of classes that are not told apart
 	// slice is the key in whose domains members are in whole slices of so many; "": they are not.
 	slice     string
 	sliceSize int64
-	domains   map[string]*emptiedDomain
+	domains   map[string]*vacatedDomain
 }
 
-// emptiedDomain is what one domain would take: copies of each class, pods of all, and these by the domains of slices.
-type emptiedDomain struct {
+// vacatedDomain is what one domain would take: copies of each class, pods of all, and these by the domains of slices. whole are those of
+// them that are in whole slices.
+type vacatedDomain struct {
 	copies []int64
 	pods   int64
 	slices map[string]int64
+	whole  int64
 }
 
 // count counts members by class.
-func (x *emptied) count(o *gangOutcome) {
+func (x *vacated) count(o *gangOutcome) {
 	at := map[*scorer.Class]int{}
 	for i := range o.members {
 		m := &o.members[i]
@@ -125,11 +140,29 @@ func (x *emptied) count(o *gangOutcome) {
 		}
 		x.counts[n]++
 	}
+	for _, n := range x.counts[min(len(x.counts), scorer.MaxLeavingFor):] {
+		x.rest += n
+	}
 }
 
-// add adds a row to its domain.
-func (x *emptied) add(t *scorer.Table, row uint32, copies []int64, pods int64) {
-	domain, slice, has := "", "", true
+// addAll adds all rows to their domains, beside the pods of totals; nil: each row's own pods.
+func (x *vacated) addAll(totals *scorer.RowTotals) {
+	for t := range x.s.state.Tables {
+		v := x.s.answers.Evaluator().Vacancy(t, x.classes)
+		x.tables = append(x.tables, v)
+		for row := range t.All() {
+			if copies, pods, ok := v.Of(row, totals); ok {
+				if d, slice := x.domainOf(t, row); d != nil {
+					x.add(d, slice, copies, pods)
+				}
+			}
+		}
+	}
+}
+
+// domainOf is a row's domain, and that of its slices; nil: no member may have the row.
+func (x *vacated) domainOf(t *scorer.Table, row uint32) (d *vacatedDomain, slice string) {
+	domain, has := "", true
 	if x.out.key != "" {
 		domain, has = t.Label(row, x.out.key)
 	}
@@ -137,36 +170,47 @@ func (x *emptied) add(t *scorer.Table, row uint32, copies []int64, pods int64) {
 		slice, has = t.Label(row, x.slice)
 	}
 	if !has {
-		return
+		return nil, ""
 	}
-	d := x.domains[domain]
-	if d == nil {
-		d = &emptiedDomain{copies: make([]int64, len(copies)), slices: map[string]int64{}}
+	if d = x.domains[domain]; d == nil {
+		d = &vacatedDomain{slices: map[string]int64{}}
 		x.domains[domain] = d
+	}
+	return d, slice
+}
+
+// add adds room to a domain.
+func (x *vacated) add(d *vacatedDomain, slice string, copies []int64, pods int64) {
+	if d.copies == nil {
+		d.copies = make([]int64, len(copies))
 	}
 	for i, n := range copies {
 		d.copies[i] = placement.Sum(d.copies[i], n)
 	}
 	d.pods = placement.Sum(d.pods, pods)
-	if x.slice != "" {
-		d.slices[slice] = placement.Sum(d.slices[slice], pods)
+	if x.sliceSize > 0 {
+		was := d.slices[slice]
+		now := placement.Sum(was, pods)
+		d.slices[slice], d.whole = now, placement.Sum(d.whole, now/x.sliceSize*x.sliceSize-was/x.sliceSize*x.sliceSize)
 	}
 }
 
+// best is how many members the best domain takes at the most.
+func (x *vacated) best() (n int64) {
+	for d := range maps.Values(x.domains) {
+		n = max(n, x.most(d))
+	}
+	return n
+}
+
 // most is how many members a domain takes at the most.
-func (x *emptied) most(d *emptiedDomain) int64 {
-	n, pods := x.others, d.pods
-	for i, count := range x.counts {
-		if i < len(d.copies) {
-			count = min(count, d.copies[i])
-		}
-		n += count
+func (x *vacated) most(d *vacatedDomain) int64 {
+	n, pods := x.others+x.rest, d.pods
+	for i, copies := range d.copies {
+		n += min(x.counts[i], copies)
 	}
 	if x.sliceSize > 0 {
-		pods = 0
-		for _, fit := range d.slices {
-			pods = placement.Sum(pods, fit/x.sliceSize*x.sliceSize)
-		}
+		pods = d.whole
 	}
 	return min(n, placement.Sum(x.others, pods))
 }

@@ -26,7 +26,7 @@ type gangScene struct {
 }
 
 // playGang has a scheduler try the members of a pod group, each of which takes a CPU.
-func playGang(t *testing.T, cfg SchedulerConfig, group *v1alpha2.PodGroup, nodes []*v1.Node, pods ...*v1.Pod) *gangScene {
+func playGang(t testing.TB, cfg SchedulerConfig, group *v1alpha2.PodGroup, nodes []*v1.Node, pods ...*v1.Pod) *gangScene {
 	t.Helper()
 	if cfg.Groups == (groups.Gates{}) {
 		cfg.Groups = groups.Gates{Workload: true, Gang: true}

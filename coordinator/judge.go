@@ -201,7 +201,7 @@ func (s *Scheduler) scoreOf(ctx context.Context, a *attempt, node string) (score
 		return 0, false, nil
 	}
 	q := s.chooser.Question(&a.Try)
-	q.Nominees = s.nominees.Of(a.Pod.Obj, a.Class).ForEngine()
+	q.Nominees = s.nominees.Of(a.Pod.Obj, a.Class, a.Pod.Backfills).ForEngine()
 	for {
 		score, passes, need := s.answers.ScoreOf(q, row)
 		if need == nil {

@@ -150,6 +150,7 @@ func (s *Scheduler) addQueue(cfg *SchedulerConfig) error {
 		MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut, Frozen: cfg.Frozen,
 		Meter: s.metrics.Queue(), Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints), Groups: s.groups, GaveUp: s.gaveUp,
+		TellByLongest: cfg.GangReservation && cfg.Kubelets,
 	})
 	s.nominees = nominees.New(s.queue, s.state.Cache, s.state.Storage())
 	s.intake = intake.New(intake.Config{

@@ -230,7 +230,7 @@ func TestPodsWithClaimsShareNominees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return x.nominees.Of(p, class)
+		return x.nominees.Of(p, class, nil)
 	}
 	x.Deliver([]objects.Event{podCame(build.Pod("before").CPU("8").Obj())}) // attempts nominate the pods anew
 	x.turn(t)

@@ -400,7 +400,7 @@ func (s *Scheduler) untilWake() time.Duration {
 		most = min(most, d)
 	}
 	wake := s.queue.NextWake()
-	if held := s.reservation.ends(); wake.IsZero() || !held.IsZero() && held.Before(wake) {
+	if held := s.reservation.wakes(); wake.IsZero() || !held.IsZero() && held.Before(wake) {
 		wake = held
 	}
 	if wake.IsZero() || s.cfg.Observe {

@@ -181,6 +181,17 @@ func (c *Class) copyLimits() copyLimits {
 	return l
 }
 
+// copies is how many pods with such requests a row takes, by them and the number of pods; less than 0 where it has more than it may.
+func (v view) copies(requests []resourceRequest) int64 {
+	n := v.t.allowedPods[v.row] - v.pods()
+	for i := range requests {
+		r := &requests[i]
+		allocatable, requested := v.amounts(r.resourceRef)
+		n = min(n, (allocatable-requested)/r.amount)
+	}
+	return n
+}
+
 // CopiesOn is how many copies of a class, which is not Tied, a row takes: with totals as what its pods add up to, or with the table's own
 // where totals is nil.
 func (e *Evaluator) CopiesOn(t *Table, row uint32, totals *RowTotals, c *Class) int64 {
@@ -195,12 +206,7 @@ func (e *Evaluator) CopiesOn(t *Table, row uint32, totals *RowTotals, c *Class) 
 	l := c.copyLimits()
 	n := int64(pb.MaxCopies)
 	if l.fit != nil {
-		n = min(n, t.allowedPods[row]-v.pods())
-		for i := range l.fit.requests {
-			r := &l.fit.requests[i]
-			allocatable, requested := v.amounts(r.resourceRef)
-			n = min(n, (allocatable-requested)/r.amount)
-		}
+		n = min(n, v.copies(l.fit.requests))
 	}
 	for _, key := range l.alone {
 		_, has := t.labels.lookup(row, key)

@@ -135,19 +135,27 @@ func (t *Table) Totals(row uint32, into *RowTotals) {
 
 // AddPod makes the totals those of a row that holds one pod more.
 func (r *RowTotals) AddPod(u *pb.PodUsage) {
-	r.pods++
-	r.nonZero[cpu] += u.GetNonZeroMilliCpu()
-	r.nonZero[memory] += u.GetNonZeroMemoryBytes()
-	used := u.GetRequests()
-	r.requested[cpu] += used.GetMilliCpu()
-	r.requested[memory] += used.GetMemoryBytes()
-	r.requested[ephemeralStorage] += used.GetEphemeralStorageBytes()
-	for _, s := range used.GetScalars() {
-		r.scalars = addAmount(r.scalars, s.GetName(), s.GetQuantity())
-	}
+	r.addRequests(u, 1)
 	if len(u.GetHostPorts()) > 0 {
 		var few [fewPorts]portUse
 		r.ports = takePorts(r.ports, sortedPorts(u.GetHostPorts(), few[:0]))
 	}
 	r.AddCounters(u.GetCounters(), 1)
+}
+
+// RemoveRequests takes a pod and its requests off. Host ports, counters and devices stay.
+func (r *RowTotals) RemoveRequests(u *pb.PodUsage) { r.addRequests(u, -1) }
+
+// addRequests adds a pod and its requests, or takes them off with sign -1.
+func (r *RowTotals) addRequests(u *pb.PodUsage, sign int64) {
+	r.pods += sign
+	r.nonZero[cpu] += sign * u.GetNonZeroMilliCpu()
+	r.nonZero[memory] += sign * u.GetNonZeroMemoryBytes()
+	used := u.GetRequests()
+	r.requested[cpu] += sign * used.GetMilliCpu()
+	r.requested[memory] += sign * used.GetMemoryBytes()
+	r.requested[ephemeralStorage] += sign * used.GetEphemeralStorageBytes()
+	for _, s := range used.GetScalars() {
+		r.scalars = addAmount(r.scalars, s.GetName(), sign*s.GetQuantity())
+	}
 }

@@ -24,11 +24,12 @@ type Row struct {
 
 // Cache holds nodes and the pods that take room on them.
 type Cache struct {
-	shards []*shard
-	nodes  map[string]*node
-	pods   map[types.UID]*pod
-	images map[string]*image
-	known  int // nodes that have a Node object
+	shards  []*shard
+	nodes   map[string]*node
+	pods    map[types.UID]*pod
+	endings endings
+	images  map[string]*image
+	known   int // nodes that have a Node object
 	// versions counts what has changed of nodes, beside pods.
 	versions uint64
 	// annotations are those of nodes that rows carry, sorted.
@@ -264,8 +265,10 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 		wasAssumed := p.assumed
 		c.release(p.carried)
 		c.leave(p)
+		c.endings.remove(p)
 		p.object, p.carried, p.assumed = object, carried, false
 		c.join(p)
+		c.endings.add(p)
 		if wasAssumed {
 			c.assumed--
 			old = nil
@@ -417,6 +420,7 @@ func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
 	ns.add(p, inNamespace)
 	c.all.add(p, ofAll)
 	c.join(p)
+	c.endings.add(p)
 	if p.assumed {
 		c.assumed++
 	}
@@ -482,6 +486,7 @@ func (c *Cache) removeBy(p *pod, d *pb.Delta) error {
 	}
 	c.all.remove(p, ofAll)
 	c.leave(p)
+	c.endings.remove(p)
 	if p.assumed {
 		c.assumed--
 	}

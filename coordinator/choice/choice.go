@@ -95,7 +95,7 @@ func (c *Chooser) Question(t *Try) *answers.Question {
 // nobody reviews the pod the engine chooses among groups, and never looks at single rows. An error ends the loop.
 func (c *Chooser) Choose(ctx context.Context, t *Try) (best answers.Choice, reviewed bool, end *Ending, err error) {
 	q := c.Question(t)
-	q.Nominees = c.Nominees.Of(t.Pod.Obj, t.Class).ForEngine()
+	q.Nominees = c.Nominees.Of(t.Pod.Obj, t.Class, t.Pod.Backfills).ForEngine()
 	// Reviewers stand behind the rules' PreFilters, which the class has passed, and before the choice, for they need an answer of
 	// the pod's own class, which may have to be asked for.
 	reviewers, end, err := c.reviewers(ctx, t, q)
@@ -148,7 +148,7 @@ func (c *Chooser) engineBest(ctx context.Context, t *Try, q *answers.Question) (
 func (c *Chooser) Copies(ctx context.Context, t *Try, keys []string) (answers.Copies, error) {
 	t.Within = answers.Domain{}
 	q := c.Question(t)
-	q.Nominees = c.Nominees.Of(t.Pod.Obj, t.Class).ForEngine()
+	q.Nominees = c.Nominees.Of(t.Pod.Obj, t.Class, t.Pod.Backfills).ForEngine()
 	for {
 		copies, need := c.Engine.Copies(q, keys...)
 		if need == nil {
@@ -168,7 +168,7 @@ func (c *Chooser) Rejected(r *compile.Rejection, within answers.Domain) *Ending 
 // refusal words why no node takes the pod, and names the plugins that refuse it. more is counted besides.
 func (c *Chooser) refusal(answer *answers.Answer, t *Try, more answers.Reasons) (string, []string) {
 	if own := c.Engine.LeftOut(t.Class, t.Pod.Nomination()); own != nil {
-		with, instead := own.Reasons(answer, c.Nominees.Of(t.Pod.Obj, t.Class).ByRow()[own.Row].ForEngine())
+		with, instead := own.Reasons(answer, c.Nominees.Of(t.Pod.Obj, t.Class, t.Pod.Backfills).ByRow()[own.Row].ForEngine())
 		more.Add(with, -1)
 		more.Add(instead, +1)
 	}

@@ -14,6 +14,7 @@ func (s *shared) pod(p *v1.Pod, scheduled bool) {
 		ResourceClaims: p.Spec.ResourceClaims, Resources: p.Spec.Resources, SchedulingGroup: p.Spec.SchedulingGroup,
 	})
 	spec.NodeName = s.text(p.Spec.NodeName)
+	spec.ActiveDeadlineSeconds, spec.TerminationGracePeriodSeconds = p.Spec.ActiveDeadlineSeconds, p.Spec.TerminationGracePeriodSeconds
 	spec.Affinity = s.affinity(p.Spec.Affinity)
 	spec.InitContainers, spec.Containers = s.containers(trimmedContainers(p.Spec.InitContainers), trimmedContainers(p.Spec.Containers))
 	spec.Volumes = s.volumes(trimmedVolumes(p.Spec.Volumes))

@@ -44,6 +44,8 @@ type viewer struct {
 	namespace string
 	// required tells that the pod has required terms, and repelled that pods which are there repel it.
 	required, repelled bool
+	// backfills is the pod group whose nominated pods are not in its way; nil: none.
+	backfills *queue.Group
 }
 
 // found is the nominees that one viewer finds.
@@ -66,12 +68,13 @@ type foundAt struct {
 	nominee  *Nominee // nil: nobody comes before the pod
 }
 
-// Of lists the nominees that a pod finds. The same pointer stands for the same pods.
-func (c *Cache) Of(p *v1.Pod, class *compile.Class) List {
+// Of lists the nominees that a pod finds, without those of the pod group whose held room it may use; nil: of none. The same pointer stands
+// for the same pods.
+func (c *Cache) Of(p *v1.Pod, class *compile.Class, backfills *queue.Group) List {
 	if class.Query == nil || len(c.queue.NominatedNodes()) == 0 {
 		return nil
 	}
-	kept, own := c.foundBy(p, class), ""
+	kept, own := c.foundBy(p, class, backfills), ""
 	mounts := volumes.StorageMatters(p) || class.Query.GetVolumeRestrictions() != nil
 	if pending := c.queue.Get(p.UID); pending != nil {
 		own = pending.NominatedNode
@@ -93,7 +96,7 @@ func (c *Cache) Of(p *v1.Pod, class *compile.Class) List {
 		attaching = attaching || at.attaches
 		alone := node == own || mounts && at.attaches // what is found is for this pod alone
 		if alone || !c.lasts(&at, node) {
-			at.nominee, at.batch, at.found = c.at(node, p, class), c.batch, true
+			at.nominee, at.batch, at.found = c.at(node, p, class, backfills), c.batch, true
 		}
 		if at.nominee != nil {
 			out = append(out, at.nominee)
@@ -125,14 +128,14 @@ func (c *Cache) mayAttach(node string) bool {
 }
 
 // at is the nominee of one node; nil: no nominated pod comes before the pod.
-func (c *Cache) at(node string, p *v1.Pod, class *compile.Class) *Nominee {
+func (c *Cache) at(node string, p *v1.Pod, class *compile.Class, backfills *queue.Group) *Nominee {
 	row, ok := c.nodes.RowOf(node)
 	if !ok {
 		return nil
 	}
 	var pods []*v1.Pod
 	for _, other := range c.queue.Nominated(node) {
-		if other.Obj.UID != p.UID && compile.Priority(other.Obj) >= compile.Priority(p) {
+		if other.Obj.UID != p.UID && compile.Priority(other.Obj) >= compile.Priority(p) && (backfills == nil || other.Group != backfills) {
 			pods = append(pods, other.Obj)
 		}
 	}
@@ -144,8 +147,8 @@ func (c *Cache) at(node string, p *v1.Pod, class *compile.Class) *Nominee {
 
 // foundBy is what is kept for a pod. Pods with volumes find different nominees at one node: for them what is kept holds only
 // where nominated pods attach no volume.
-func (c *Cache) foundBy(p *v1.Pod, class *compile.Class) *found {
-	key := viewer{class: class.ID(), priority: compile.Priority(p), namespace: p.Namespace}
+func (c *Cache) foundBy(p *v1.Pod, class *compile.Class, backfills *queue.Group) *found {
+	key := viewer{class: class.ID(), priority: compile.Priority(p), namespace: p.Namespace, backfills: backfills}
 	if len(class.Scorer.Repellers()) > 0 {
 		key.required, key.repelled = hasRequiredTerms(p), c.repelled(class.Scorer)
 	}

@@ -32,6 +32,8 @@ type DecisionLine struct {
 	PodGroup string `json:"podGroup,omitempty"`
 	Held     string `json:"held,omitempty"`
 	Domain   string `json:"domain,omitempty"`
+	// Backfills is the pod group, as namespace/name, whose held room the pod may use, because the pod ends before the group may start.
+	Backfills string `json:"backfills,omitempty"`
 }
 
 // ClaimLine is a claim of a decision. Claim is namespace/name, or empty for the claim that serves extended resources; devices are
@@ -78,7 +80,7 @@ func (l *DecisionLog) Write(d *pb.Decision) {
 		Seq: d.Seq, Pod: d.Pod, UID: d.Uid, Profile: d.Profile, Node: d.Node,
 		Score: d.Score, Feasible: d.Feasible, Nodes: d.Nodes, Message: d.Message,
 		Nominated: d.Nominated, Victims: d.Victims, Claims: claims,
-		PodGroup: d.PodGroup, Held: d.Held, Domain: d.Domain,
+		PodGroup: d.PodGroup, Held: d.Held, Domain: d.Domain, Backfills: d.Backfills,
 	})
 }
 

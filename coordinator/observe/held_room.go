@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,6 +20,8 @@ type HeldRoom struct {
 	Nodes map[string]int
 	// Priority is whose room it is not: that of pods of this priority and below.
 	Priority int32
+	// Starts is when the pod group may start: pods that end before then may use the room. Zero: unknown.
+	Starts time.Time
 }
 
 // maxHeldNodes is how many nodes are named.
@@ -44,13 +47,17 @@ func (h *HeldRoom) text(to types.NamespacedName) string {
 	if left := len(names) - len(list); left > 0 {
 		list = append(list, fmt.Sprintf("%d more nodes", left))
 	}
-	return fmt.Sprintf("room for %d pods of %s is held until it starts, from pods of priority %d and below, on %s", pods, whom, h.Priority,
-		strings.Join(list, ", "))
+	except := ""
+	if !h.Starts.IsZero() {
+		except = ", except pods that end by " + h.Starts.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("room for %d pods of %s is held until it starts, from pods of priority %d and below%s, on %s", pods, whom, h.Priority,
+		except, strings.Join(list, ", "))
 }
 
 // note is what a pod that waits is told of it; "": it is the pod group's own, or may take the room.
 func (h *HeldRoom) note(p *queue.Pod) string {
-	if h == nil || p.Priority > h.Priority || len(h.Nodes) == 0 {
+	if h == nil || p.Backfills != nil || p.Priority > h.Priority || len(h.Nodes) == 0 {
 		return ""
 	}
 	if name, _ := groups.NameOf(p.Obj); name == h.PodGroup {

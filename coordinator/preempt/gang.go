@@ -162,7 +162,7 @@ func (f *Finder) gangSearch(g *Gang, spec *groups.Spec) *gangSearch {
 		Preemption: scorer.Preemption{Priority: spec.Priority, NowMicros: f.Now().UnixMicro(), Budgets: f.Budgets.Allowed()},
 		Units:      f.unitsOf(), Joined: map[scorer.RowRef]func(*scorer.RowTotals){},
 	}
-	for row, n := range f.Nominees.Of(first.Pod, first.Class).ByRow() {
+	for row, n := range f.Nominees.Of(first.Pod, first.Class, nil).ByRow() {
 		x.ask.Joined[scorer.RowRef{Shard: row.Shard, Row: row.Index}] = f.Nominees.RowCheck(n, first.Class.Query).Join
 	}
 	return x

@@ -37,7 +37,7 @@ func (f *Finder) PostFilter(ctx context.Context, p *Preemptor) (Outcome, error) 
 	pod, nominated := p.Pod.Obj, p.Pod.Nomination()
 	f.followWholes()
 	if p.Answer = f.answerFor(p); p.Answer != nil {
-		p.nominees, p.leftOut = f.Nominees.Of(pod, p.Class), f.Engine.LeftOut(p.Class, nominated)
+		p.nominees, p.leftOut = f.Nominees.Of(pod, p.Class, nil), f.Engine.LeftOut(p.Class, nominated)
 	}
 	units := wholeUnits{f, f.ownWhole(pod)}
 	if why := ineligible(pod, nominated, f.isUseless(p, nominated), f.Nodes.PodsOn(nominated), units.leavesBelow); why != "" {

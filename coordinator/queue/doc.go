@@ -66,7 +66,7 @@
 // event alone, Helps at the pod too. A pod is tried again when one of the plugins that rejected
 // it says so. The catalogue of rules (package rules) names the plugins.
 //
-//	index     plugin -> buckets -> pods       bucket = {rejecting plugins, class, likeness}
+//	index     plugin -> buckets -> pods       bucket = {rejecting plugins, class, likeness, longest}
 //	          topic  -> buckets               claims that pods name among them
 //	flights   pods in flight, in order of take-off, each with the number of the
 //	          first event that it has not seen

@@ -110,8 +110,8 @@ func (q *Queue) Lead(g *Group) (lead *Pod) {
 	return lead
 }
 
-// Favour has a pod group go before all other pods of its priority, and wake with each event that helps one of its pods; as long as each
-// attempt finds room for more of them, it does not back off. false ends that.
+// Favour has a pod group go before all other pods of its priority, and wake with each event that may give it more room; as long as each
+// attempt finds room for more of its pods, it does not back off. false ends that.
 func (q *Queue) Favour(g *Group, on bool) {
 	if g == nil || g.favoured == on {
 		return

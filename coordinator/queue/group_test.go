@@ -483,6 +483,26 @@ func TestAFavouredGangGoesBeforeItsEqualsAndKeepsTryingWhileItGainsRoom(t *testi
 	x.wants(got, "other")
 }
 
+// A favoured gang is not tried again for room that is held for its members already, and backs off for no such attempt.
+func TestAFavouredGangWakesForMoreRoomThanItHas(t *testing.T) {
+	x := newGangs(t)
+	x.gang("g", 3)
+	pods, _ := x.pop(1)
+	x.Favour(pods[0].Group, true)
+	x.fail(pods, 3, 2)
+	x.Nominate(pods[0], "n")
+	x.Nominate(pods[1], "m")
+	x.Nominate(pods[2], "n") // it does not fit there any more
+	x.now = x.now.Add(time.Minute)
+	x.freed("n", 1)
+	if _, got := x.pop(1); got != "" {
+		t.Errorf("popped %q for the room that one of them has", got)
+	}
+	x.freed("n", 2)
+	_, got := x.pop(1)
+	x.wants(got, "g-0 g-1 g-2")
+}
+
 // Where the clock stands still a backoff would never be over: a gang that an event has called is popped where nothing else is active.
 func TestAFrozenClockKeepsNoGangBackingOff(t *testing.T) {
 	for _, frozen := range []bool{false, true} {

@@ -2,12 +2,14 @@ package queue
 
 import (
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
 
 // bucket holds waiting pods that an event helps alike: rejected by the same plugins, of one
-// class, matched by the same, and alike in what the plugins' hints read beyond that. A pod whose class is not known
+// class, matched by the same, and alike in what the plugins' hints read beyond that and, with Config.TellByLongest, in how long they run
+// at the most. A pod whose class is not known
 // has a bucket of its own.
 type bucket struct {
 	bucketKey
@@ -43,6 +45,7 @@ type bucketKey struct {
 	matched   string
 	likeness  likeness
 	mates     mates
+	longest   time.Duration // Pod.Longest, where pods are told apart by it
 }
 
 // add puts a pod under its rejectors and its topics.

@@ -1,5 +1,7 @@
 package queue
 
+import "time"
+
 // requeue puts a pod where it waits for its turn: Active, or Backoff as long as it is backing
 // off.
 // A member of a pod group that was unschedulable takes its mates along.
@@ -103,7 +105,11 @@ func (q *Queue) addToIndex(p *Pod) {
 	if class == 0 {
 		matched = ""
 	}
-	q.index.add(q.rules, p, bucketKey{p.rejectors, class, matched, like, p.mates(class)})
+	var longest time.Duration
+	if class != 0 && q.tellByLongest {
+		longest = p.Longest()
+	}
+	q.index.add(q.rules, p, bucketKey{p.rejectors, class, matched, like, p.mates(class), longest})
 }
 
 // take takes a pod out of its place; it is nowhere then.

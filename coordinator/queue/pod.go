@@ -3,6 +3,8 @@ package queue
 import (
 	"bytes"
 	"maps"
+	"math"
+	"math/bits"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -97,6 +99,9 @@ type Pod struct {
 
 	// Group is the pod group that the pod is of; nil: none.
 	Group *Group
+	// Backfills is the pod group whose held room the pod may use, because the pod ends before the group may start; nil: none. The owner of
+	// the queue sets it for each attempt.
+	Backfills *Group
 
 	// View is the owner's, for what it makes of the pod for out-of-tree plugins.
 	View any
@@ -119,6 +124,28 @@ type Pod struct {
 	usage      *pb.PodUsage
 	parsed     parsed
 	nominated  *string // by Nominate or the journal, which its status does not tell yet
+}
+
+// startsWithin is how many seconds it may take from the begin of a pod's attempt until a kubelet has seen it, from when on
+// activeDeadlineSeconds counts.
+const startsWithin = 30
+
+// Longest is how long it takes at the most from the begin of an attempt until the pod has left its node: 30 seconds, its
+// activeDeadlineSeconds and its terminationGracePeriodSeconds, rounded up by an eighth at the most, so that there are few such times. 0: it
+// has no deadline.
+func (p *Pod) Longest() time.Duration {
+	s := &p.Obj.Spec
+	if s.ActiveDeadlineSeconds == nil {
+		return 0
+	}
+	grace := int64(v1.DefaultTerminationGracePeriodSeconds)
+	if s.TerminationGracePeriodSeconds != nil {
+		grace = *s.TerminationGracePeriodSeconds
+	}
+	most := func(n int64) int64 { return min(max(n, 0), math.MaxInt32) }
+	seconds := startsWithin + most(*s.ActiveDeadlineSeconds) + most(grace)
+	step := int64(1) << max(bits.Len64(uint64(seconds))-4, 0)
+	return time.Duration((seconds+step-1)/step*step) * time.Second
 }
 
 // Nomination is the node that the pod is nominated to as far as anybody knows: what Nominate said,

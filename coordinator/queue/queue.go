@@ -36,6 +36,8 @@ type Config struct {
 	// Met is told of each panic of a plugin's hint, or of its PreEnqueue, and which pod that was about; nil: it
 	// was about an event alone. Without Met a panic goes on.
 	Met func(plugin string, p *Pod, panicked any)
+	// TellByLongest puts pods of one class into different buckets that differ in Pod.Longest: one may use held room, another may not.
+	TellByLongest bool
 	// Groups are the pod groups; nil: there are none, and pods that name one are tried one by one.
 	Groups *groups.Groups
 	// GaveUp is told of each pod group that is given up; nil: nobody is.
@@ -52,6 +54,7 @@ type Queue struct {
 	backoffs         backoffs
 	maxUnschedulable time.Duration
 	waitBackoffOut   bool
+	tellByLongest    bool
 	frozen           bool
 	born             time.Time // the first tick
 	rules            *rules
@@ -112,6 +115,7 @@ func New(cfg Config) *Queue {
 			max: orDefault(cfg.MaxBackoff, DefaultMaxBackoff)},
 		maxUnschedulable: orDefault(cfg.MaxUnschedulable, DefaultMaxUnschedulable),
 		waitBackoffOut:   cfg.WaitBackoffOut,
+		tellByLongest:    cfg.TellByLongest,
 		frozen:           cfg.Frozen,
 		rules:            rules,
 		meter:            cfg.Meter,
@@ -219,7 +223,10 @@ func (q *Queue) Update(obj *v1.Pod) {
 	case Gated:
 		q.updateGated(p, podUpdated(PendingPod, old, obj))
 	case Unschedulable:
-		q.updateUnschedulable(p, podUpdated(PendingPod, old, obj))
+		before := Pod{Obj: old}
+		if !q.updateUnschedulable(p, podUpdated(PendingPod, old, obj)) && q.tellByLongest && p.Longest() != before.Longest() {
+			q.requeue(p, eventPodUpdated)
+		}
 	}
 	q.regroup(p.Group, eventPodUpdated)
 }
@@ -394,7 +401,7 @@ func (q *Queue) moveFor(e Event) int {
 		q.forgetAsked()
 		begin := q.timer()
 		q.moving = q.index.helped(q.rules, &e, q.concerned(&e), q.moving[:0])
-		q.moving = q.awaited(&e, q.moving)
+		q.moving = q.gaining(&e, q.awaited(&e, q.moving))
 		representatives = len(q.moving)
 		q.moving = q.retold(&e, q.moving)
 		if q.rules.asked.plugins != 0 {

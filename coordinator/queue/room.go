@@ -136,6 +136,32 @@ func (q *Queue) awaited(e *Event, into []*Pod) []*Pod {
 	return into
 }
 
+// gaining leaves the members of a favoured pod group out for which a node has no more room than is held there for those that fit: no more
+// of them would fit, unless others are pushed out.
+func (q *Queue) gaining(e *Event, list []*Pod) []*Pod {
+	class, none := uint64(0), false
+	return slices.DeleteFunc(list, func(p *Pod) bool {
+		if p.Group == nil || !p.Group.favoured || p.ClassID == 0 {
+			return false
+		}
+		if p.ClassID != class {
+			room, limited := q.rules.room(p.rejectors, p, e)
+			class, none = p.ClassID, limited && room <= q.heldOn(e.nodeName(), p.Group) && !q.rules.mayPreempt(p)
+		}
+		return none
+	})
+}
+
+// heldOn is for how many members of a pod group that fit room is held on a node. What has rejected these is that mates don't fit.
+func (q *Queue) heldOn(node string, g *Group) (n int) {
+	for _, p := range q.nominations.pods[node] {
+		if p.Group == g && len(p.RejectedBy) == 1 && p.RejectedBy[0] == GangScheduling {
+			n++
+		}
+	}
+	return n
+}
+
 // speaksForItself tells whether the refusal of a pod says nothing of the pods that it represents.
 func (q *Queue) speaksForItself(p *Pod) bool {
 	return p.represents != nil && p.represents.bucket.matched != p.Matched && p.rejectors&^q.rules.local != 0

@@ -41,12 +41,17 @@ func TestPodGroups(t *testing.T) {
 	r.Create(budget())
 	for _, x := range []struct {
 		name, gates string
+		flags       []string // ours
 		stories     map[string]func(*rig.Rig)
 	}{
-		{"gangs", "", gangs()}, {"topology", ",TopologyAwareWorkloadScheduling=true", topology()},
-		{"preemption", ",WorkloadAwarePreemption=true", preemption()},
+		{"gangs", "", nil, gangs()}, {"topology", ",TopologyAwareWorkloadScheduling=true", nil, topology()},
+		{"preemption", ",WorkloadAwarePreemption=true", nil, preemption()},
+		{"reservation", "", []string{"--gang-reservation"}, reservation()},
 	} {
-		r.Args = []string{"--feature-gates=GenericWorkload=true,GangScheduling=true" + x.gates}
+		if len(x.flags) > 0 && rig.Upstream() {
+			continue // it has no such flag
+		}
+		r.Args = append([]string{"--feature-gates=GenericWorkload=true,GangScheduling=true" + x.gates}, x.flags...)
 		r.Start("")
 		t.Run(x.name, func(t *testing.T) { stories(r, t, x.stories) })
 	}

@@ -71,7 +71,7 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 	o.Sharding.addFlags(fs, "local-workers", "workers to run in this process beside those that register", 0)
 	o.Sharding.addServiceFlags(fs)
 	fs.BoolVar(&o.GangReservation, "gang-reservation", false, "hold the room that the first gang in order finds while it is too little for "+
-		"it to start, against pods of its priority and below")
+		"it to start, against pods of its priority and below, except those whose activeDeadlineSeconds ends before it may start")
 	fs.BoolVar(&o.TopologyPreemption, "gang-topology-preemption", false, "have gangs with topology constraints preempt, too, where the "+
 		"feature gate WorkloadAwarePreemption is on")
 	fs.BoolVar(&o.WholeGangs, "whole-gangs", false, "have a PodGroup with disruptionMode PodGroup leave whole for a single pod, too, or "+

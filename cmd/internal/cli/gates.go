@@ -6,6 +6,7 @@ import "github.com/shardsched/shardsched/coordinator"
 func (o CoordinatorOptions) honour(into *coordinator.SchedulerConfig) {
 	into.SyncPreemption = !o.Kube.Enabled("SchedulerAsyncPreemption")
 	into.GangReservation = o.GangReservation
+	into.Kubelets = !o.Standalone
 	into.TopologyPreemption = o.TopologyPreemption
 	into.WholeGangs = o.WholeGangs
 	into.WaitBackoffOut = !o.Kube.Enabled("SchedulerPopFromBackoffQ")

@@ -6405,7 +6405,9 @@ type Decision struct {
 	// or was not tried.
 	Held string `protobuf:"bytes,14,opt,name=held,proto3" json:"held,omitempty"`
 	// The domain that the members share, as key=value: feasible and nodes count within it. Empty: the whole cluster.
-	Domain        string `protobuf:"bytes,15,opt,name=domain,proto3" json:"domain,omitempty"`
+	Domain string `protobuf:"bytes,15,opt,name=domain,proto3" json:"domain,omitempty"`
+	// The pod group, as namespace/name, whose held room the pod may use, because the pod ends before the group may start. Empty: none.
+	Backfills     string `protobuf:"bytes,16,opt,name=backfills,proto3" json:"backfills,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6541,6 +6543,13 @@ func (x *Decision) GetHeld() string {
 func (x *Decision) GetDomain() string {
 	if x != nil {
 		return x.Domain
+	}
+	return ""
+}
+
+func (x *Decision) GetBackfills() string {
+	if x != nil {
+		return x.Backfills
 	}
 	return ""
 }
@@ -9620,7 +9629,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x121\n" +
 	"\x06scored\x18\x02 \x01(\v2\x19.shardsched.v1.ScoredNodeR\x06scored\x124\n" +
 	"\arefused\x18\x03 \x01(\v2\x1a.shardsched.v1.RefusedNodeR\arefused\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04note\"\x86\x03\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"\xa4\x03\n" +
 	"\bDecision\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x10\n" +
@@ -9637,7 +9646,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x06claims\x18\f \x03(\v2\x1b.shardsched.v1.ClaimDevicesR\x06claims\x12\x1b\n" +
 	"\tpod_group\x18\r \x01(\tR\bpodGroup\x12\x12\n" +
 	"\x04held\x18\x0e \x01(\tR\x04held\x12\x16\n" +
-	"\x06domain\x18\x0f \x01(\tR\x06domain\">\n" +
+	"\x06domain\x18\x0f \x01(\tR\x06domain\x12\x1c\n" +
+	"\tbackfills\x18\x10 \x01(\tR\tbackfills\">\n" +
 	"\fClaimDevices\x12\x14\n" +
 	"\x05claim\x18\x01 \x01(\tR\x05claim\x12\x18\n" +
 	"\adevices\x18\x02 \x03(\tR\adevices\"\x13\n" +

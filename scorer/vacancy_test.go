@@ -26,9 +26,12 @@ func TestNoRowTakesMoreThanOnceItIsEmpty(t *testing.T) {
 		}
 		table := x.tables[0]
 		copies, pods := map[uint32][2]int64{}, map[uint32]int64{}
-		e.Emptied(table, []*Class{x.c, other}, func(row uint32, of []int64, all int64) {
-			copies[row], pods[row] = [2]int64{of[0], of[1]}, all
-		})
+		v := e.Vacancy(table, []*Class{x.c, other})
+		for row := range table.All() {
+			if of, all, ok := v.Of(row, &RowTotals{}); ok {
+				copies[row], pods[row] = [2]int64{of[0], of[1]}, all
+			}
+		}
 		for row := range table.All() {
 			now, otherNow := e.CopiesOn(table, row, nil, x.c), e.CopiesOn(table, row, nil, other)
 			if got := copies[row]; now < pb.MaxCopies && now > got[0] || otherNow < pb.MaxCopies && otherNow > got[1] {
@@ -55,5 +58,42 @@ func TestNoRowTakesMoreThanOnceItIsEmpty(t *testing.T) {
 	})
 	if exact == 0 || mixed == 0 {
 		t.Errorf("%d rows were compared, and %d took pods of both classes", exact, mixed)
+	}
+}
+
+// What a row takes now is what is left beside its pods. A pod that comes and goes leaves the bound as it was.
+func TestAVacancyIsBesideThePodsThatAreLeft(t *testing.T) {
+	e, compared, released := NewEvaluator(nil), 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		x := newCopyTrial(t, 1)
+		table := x.tables[0]
+		v := e.Vacancy(table, []*Class{x.c})
+		for row := range table.All() {
+			of, all, ok := v.Of(row, nil)
+			if !ok {
+				continue
+			}
+			copies := of[0]
+			if want := e.CopiesOn(table, row, nil, x.c); x.c.ByRequests() && want < pb.MaxCopies && want > 0 { // else another filter may refuse the row
+				compared++
+				if copies != want {
+					t.Fatalf("row %s takes %d copies, want %d", table.Name(row), copies, want)
+				}
+			}
+			var totals RowTotals
+			table.Totals(row, &totals)
+			use := x.r.pod()
+			totals.AddPod(use)
+			if fewer, _, _ := v.Of(row, &totals); fewer[0] < copies {
+				released++
+			}
+			totals.RemoveRequests(use)
+			if again, pods, _ := v.Of(row, &totals); again[0] != copies || pods != all {
+				t.Fatalf("row %s takes %d copies and %d pods once a pod has come and gone, want %d and %d", table.Name(row), again[0], pods, copies, all)
+			}
+		}
+	})
+	if compared == 0 || released == 0 {
+		t.Errorf("%d rows were compared, and %d took fewer with a pod more", compared, released)
 	}
 }
