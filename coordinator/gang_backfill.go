@@ -73,8 +73,12 @@ func (s *Scheduler) renewForecast(now time.Time) {
 // backfills is the pod group whose held room the pod may use, because the pod ends before the group may start; nil: none. Members of pod
 // groups never do: they start together, and so their ends are not known before.
 func (s *Scheduler) backfills(p *queue.Pod) *queue.Group {
-	starts, longest := s.reservation.forecast.starts, p.Longest()
-	if _, member := groups.NameOf(p.Obj); member || starts.IsZero() || longest == 0 || s.cfg.QueueNow().Add(longest).After(starts) {
+	starts := s.reservation.forecast.starts
+	if starts.IsZero() {
+		return nil
+	}
+	longest := p.Longest()
+	if _, member := groups.NameOf(p.Obj); member || longest == 0 || s.cfg.QueueNow().Add(longest).After(starts) {
 		return nil
 	}
 	return s.queue.GroupOf(s.reservation.holder)

@@ -153,7 +153,8 @@ func writeGolden(t *testing.T, name string) {
 	w.TakenBack(d, errors.New("conflict"), true, []objects.Object{pv, claim})
 	w.Decision(&pb.Decision{Seq: 2, Pod: "default/a", Uid: string(pod.UID), Message: "0/1 nodes are available", Nominated: "n", Victims: []string{"default/b"}},
 		true, nil)
-	w.Decision(&pb.Decision{Seq: 3, Pod: "default/member", Uid: "member", Message: "pod group is unschedulable", PodGroup: "default/gang", Held: "n",
+	w.Decision(&pb.Decision{Seq: 3, Pod: "default/brief", Uid: "brief", Message: "0/1 nodes are available", Backfills: "default/gang"}, false, nil)
+	w.Decision(&pb.Decision{Seq: 4, Pod: "default/member", Uid: "member", Message: "pod group is unschedulable", PodGroup: "default/gang", Held: "n",
 		Domain: "rack=r1"}, false, nil)
 	w.Bound(d, []objects.Object{claim})
 	w.Nominated(pod.UID, "n")
