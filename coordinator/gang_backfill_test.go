@@ -168,9 +168,17 @@ func TestWaitingPodsAreTriedOnceAGangStartsLater(t *testing.T) {
 	if notes := x.notes(t, "g"); !slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
 		t.Errorf("got notes %q, want %q", notes, want)
 	}
+	leaving := timed(old(), 600)
+	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: now.Add(time.Hour)}, []string{"test/keeps"}
 	x.arrives(t, timed(build.Pod("wide").UID("wide").CPU("3"), 60))
 	if note := x.explained(t, "wide", 0).GetNote(); note != "" {
 		t.Errorf("a pod that may use the room is told %q", note)
+	}
+	x.leaves(t, "small", x.on("small"))
+	x.event(&objects.Event{Type: objects.Modified, Kind: objects.KindPod, Pod: leaving})
+	again(3 * forecastEvery)
+	if notes := x.notes(t, "g"); !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "priority 0 and below, on") }) {
+		t.Errorf("got notes %q, want no time: the gang may start at any", notes)
 	}
 	x.endHold()
 	if got := x.reservation.forecast; got != (forecast{}) {
@@ -298,7 +306,7 @@ func TestRoomThatIsFreedIsThatWithoutThePod(t *testing.T) {
 		}
 		cfg := topologyConfig(1, false)
 		before, after := playGang(t, cfg, group.Obj(), nodes, pods...), playGang(t, cfg, group.Obj(), nodes, pods[ends:]...)
-		got, want := kinds(before).again(), kinds(after).again()
+		got, want := kinds(before), kinds(after)
 		got.addAll(nil)
 		want.addAll(nil)
 		for _, e := range before.state.FirstToEnd(epoch, mostEnding) {
@@ -434,7 +442,8 @@ func BenchmarkForecast(b *testing.B) {
 	of.counts[0] = 1 << 30
 	b.ReportAllocs()
 	for b.Loop() {
-		if at := x.startOf(of.again(), epoch); !at.IsZero() {
+		of := *of
+		if at := x.startOf(&of, epoch); !at.IsZero() {
 			b.Fatalf("it may start at %v", at)
 		}
 	}

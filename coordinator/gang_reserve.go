@@ -140,7 +140,10 @@ func (s *Scheduler) reserved() *observe.HeldRoom {
 	if g == nil {
 		return nil
 	}
-	x := &observe.HeldRoom{PodGroup: g.Name(), Nodes: map[string]int{}, Starts: s.reservation.forecast.starts}
+	x := &observe.HeldRoom{PodGroup: g.Name(), Nodes: map[string]int{}}
+	if starts := s.reservation.forecast.starts; starts.After(s.cfg.QueueNow()) {
+		x.Starts = starts
+	}
 	for _, p := range g.Pods() {
 		if p.NominatedNode != "" {
 			x.Nodes[p.NominatedNode]++

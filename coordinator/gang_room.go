@@ -69,7 +69,7 @@ func (o *gangOutcome) signature() uint64 {
 
 // emptiedRoom judges a pod group.
 func (s *Scheduler) emptiedRoom(o *gangOutcome) emptiedRoom {
-	x := s.newVacated(o).again()
+	x := s.newVacated(o)
 	if len(x.classes) == 0 {
 		x.out.most = x.others
 		return x.out
@@ -90,13 +90,6 @@ func (s *Scheduler) newVacated(o *gangOutcome) *vacated {
 	}
 	x.count(o)
 	return x
-}
-
-// again is x before any row is counted.
-func (x *vacated) again() *vacated {
-	y := *x
-	y.tables, y.domains, y.totals = nil, map[string]*vacatedDomain{}, map[cache.Row]*scorer.RowTotals{}
-	return &y
 }
 
 // vacated is what nodes would take, were fewer pods there.
@@ -147,6 +140,7 @@ func (x *vacated) count(o *gangOutcome) {
 
 // addAll adds all rows to their domains, beside the pods of totals; nil: each row's own pods.
 func (x *vacated) addAll(totals *scorer.RowTotals) {
+	x.domains, x.totals = map[string]*vacatedDomain{}, map[cache.Row]*scorer.RowTotals{}
 	for t := range x.s.state.Tables {
 		v := x.s.answers.Evaluator().Vacancy(t, x.classes)
 		x.tables = append(x.tables, v)

@@ -21,7 +21,7 @@ type end struct {
 // endings are the pods on nodes that say when they end.
 type endings map[end]map[*pod]struct{}
 
-// longestKept is the longest activeDeadlineSeconds that is kept, a month: so many lists there are.
+// longestKept is the longest activeDeadlineSeconds that is kept, in seconds: a month. It bounds the number of minutes.
 const longestKept = 31 * 24 * 60 * 60
 
 // endOf is when a pod ends by its activeDeadlineSeconds, or because it is being deleted.

@@ -20,7 +20,7 @@ type HeldRoom struct {
 	Nodes map[string]int
 	// Priority is whose room it is not: that of pods of this priority and below.
 	Priority int32
-	// Starts is when the pod group may start: pods that end before then may use the room. Zero: unknown.
+	// Starts is when the pod group may start: pods that end before then may use the room. Zero: unknown, or at any time.
 	Starts time.Time
 }
 
@@ -57,7 +57,7 @@ func (h *HeldRoom) text(to types.NamespacedName) string {
 
 // note is what a pod that waits is told of it; "": it is the pod group's own, or may take the room.
 func (h *HeldRoom) note(p *queue.Pod) string {
-	if h == nil || p.Backfills != nil || p.Priority > h.Priority || len(h.Nodes) == 0 {
+	if h == nil || p.Backfills != nil && p.Backfills.Name() == h.PodGroup || p.Priority > h.Priority || len(h.Nodes) == 0 {
 		return ""
 	}
 	if name, _ := groups.NameOf(p.Obj); name == h.PodGroup {

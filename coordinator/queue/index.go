@@ -7,10 +7,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// bucket holds waiting pods that an event helps alike: rejected by the same plugins, of one
-// class, matched by the same, and alike in what the plugins' hints read beyond that and, with Config.TellByLongest, in how long they run
-// at the most. A pod whose class is not known
-// has a bucket of its own.
+// bucket holds waiting pods that an event helps alike: rejected by the same plugins, of one class, matched by the same, and alike in what
+// the plugins' hints read beyond that and, with Config.TellByLongest, in how long they run at the most. A pod whose class is not known has
+// a bucket of its own.
 type bucket struct {
 	bucketKey
 	heap        // its pods, in the queue's order
