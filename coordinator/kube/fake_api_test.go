@@ -118,9 +118,9 @@ func (a *api) serve(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.WriteString(w, r.raw)
 		return
 	}
-	obj := r.object
-	if obj == nil {
-		obj = r.status()
+	var obj runtime.Object = r.status()
+	if r.object != nil {
+		obj = r.object.DeepCopyObject() // an encoder writes the object's version into it, and answers may share one
 	}
 	out, err := runtime.Encode(scheme.Codecs.LegacyCodec(scheme.Scheme.PrioritizedVersionsAllGroups()...), obj)
 	if err != nil {
