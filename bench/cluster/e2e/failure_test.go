@@ -101,9 +101,12 @@ func TestNothingAcknowledgedIsLostWhenEverythingIsKilled(t *testing.T) {
 		r.startWorker(w.Name)
 	}
 	r.log("all is back")
-	l.bindsGoOn(100)
-
 	l.until(all)
+	// Of those before all may have been bound when everything was killed.
+	const more = 300
+	l = r.arrive(pods("more", more, rand.New(rand.NewPCG(*seed, 4))), 500)
+	l.bindsGoOn(100)
+	l.until(all + more)
 	r.untilWorkers(len(workers))
 	r.settle()
 	r.judge()

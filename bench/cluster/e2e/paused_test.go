@@ -26,8 +26,9 @@ func TestPausedLeaderWritesNothingWhenItWakes(t *testing.T) {
 	workers := r.start(2, 3)
 	old, oldTerm := r.leader(0)
 	r.applyNodes(nodes(300))
-	const all = 3000
-	l := r.arrive(pods("pod", all, rand.New(rand.NewPCG(*seed, 1))), 400)
+	const all, first = 3000, 2000
+	list := pods("pod", all, rand.New(rand.NewPCG(*seed, 1)))
+	l := r.arrive(list[:first], 400)
 
 	l.until(600)
 	l.bindsGoOn(1)
@@ -46,6 +47,9 @@ func TestPausedLeaderWritesNothingWhenItWakes(t *testing.T) {
 	r.log("%s: %s", old.Name, line)
 	r.untilContends(old, nextTerm)
 
+	// However long that took, pods come while the worker is stopped.
+	l.until(first)
+	l = r.arrive(list[first:], 400)
 	workers[0].Pause()
 	r.log("%s is paused", workers[0].Name)
 	l.bindsGoOn(300)
