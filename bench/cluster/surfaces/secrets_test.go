@@ -65,7 +65,10 @@ extenders:
   managedResources: [{name: example.com/managed}]
 `, mark, port),
 	})
-	worker := r.With(t).Worker("secretive-worker", "secretive", "--v=7")
+	worker := r.With(t).Worker("secretive-worker", "--cluster=secretive", "--v=7")
+	if _, err := ours.LineWith(r.Context(), "Worker joined", "secretive-worker"); err != nil {
+		t.Fatal(err)
+	}
 	node := build.Node("secretive").CPU("4").Resource("example.com/managed", "1").Label("secretive", "yes").Taint("secretive=yes:NoSchedule").Obj()
 	node.Annotations = map[string]string{"example.com/key": mark + "node"}
 	own := func(name string) *build.PodBuilder {
