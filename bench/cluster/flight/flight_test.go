@@ -56,7 +56,9 @@ func TestDecisionsOnARealAPIServerAreUpstreams(t *testing.T) {
 	file := filepath.Join(c.Dir(), "flight.record")
 	c.Controllers("resourceclaim", "garbagecollector") // they make claims, free them, and delete them with their pods
 	c.fill()
-	leader := c.Coordinator(testbed.Scheduler{Args: []string{"--record", file}})
+	// One leader decides all: what is held to is one term.
+	const long = "leaderElection: {leaseDuration: 120s, renewDeadline: 100s, retryPeriod: 2s}"
+	leader := c.Coordinator(testbed.Scheduler{Args: []string{"--record", file}, Config: long})
 	killable := c.Worker("worker-0")
 	c.Worker("worker-1")
 	c.untilWorkers(leader.Listen, 2)

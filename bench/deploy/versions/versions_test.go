@@ -48,8 +48,10 @@ func TestKindsThatAreNotServed(t *testing.T) {
 	}
 	r := rig.New(t, testbed.Config{APIServerArgs: []string{off}})
 	r.Create(build.Node("n").CPU("4").Pods("100").Obj())
-	ours := r.Coordinator(testbed.Scheduler{}) // ready: nothing is waited for that is not there
-	standby := r.Coordinator(testbed.Scheduler{Name: "standby"})
+	// An API server may take longer to start than the leases of other tests last.
+	const long = "leaderElection: {leaseDuration: 400s, renewDeadline: 350s, retryPeriod: 500ms}"
+	ours := r.Coordinator(testbed.Scheduler{Config: long}) // ready: nothing is waited for that is not there
+	standby := r.Coordinator(testbed.Scheduler{Name: "standby", Config: long})
 	r.Create(claiming("claiming"), build.Pod("plain").CPU("10m").Obj()) // the watch that tells of the bind has told of the claiming one
 	r.Bound("default/plain")
 	if got := r.Pods.Get("default/claiming"); len(got.Spec.ResourceClaims) == 0 {
