@@ -1,8 +1,8 @@
 package preemption
 
 import (
+	"context"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,8 +44,14 @@ func testGrace(r *rig.Rig) {
 	r.Create(preemptor("4").Obj())
 	p := nominated(r, "default/preemptor", "a")
 	leaves(r, "a1", p, "a")
-	r.Must(r.Pods.Never(r.Context(), time.Second, "is bound before its victim has left", testbed.IsBound, "default/preemptor"))
-	r.Until("are gone", testbed.IsGone, "default/a1")
+	r.Await("the victim has left", func(context.Context) (string, bool) {
+		bound := testbed.IsBound(r.Pods.Get("default/preemptor"))
+		victim := r.Pods.Get("default/a1")
+		if bound && victim != nil {
+			r.T.Fatal("the preemptor is bound before its victim has left")
+		}
+		return testbed.Describe(victim), victim == nil
+	})
 	r.Goes("default/preemptor", "a")
 }
 
