@@ -10,14 +10,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
@@ -141,6 +144,29 @@ func (r *rig) allow(t *testing.T, user string, rules ...rbacv1.PolicyRule) {
 	}
 	if _, err := rbac.ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
+	}
+	for _, rule := range rules {
+		r.granted(t, user, rule)
+	}
+}
+
+// granted waits until the API server goes by a rule: it hears of roles and of bindings a moment after they are written.
+func (r *rig) granted(t *testing.T, user string, rule rbacv1.PolicyRule) {
+	t.Helper()
+	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+	asks := authorizationv1.ResourceAttributes{Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: subresource}
+	if len(rule.ResourceNames) > 0 {
+		asks.Name = rule.ResourceNames[0]
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:" + metav1.NamespaceDefault + ":" + user, ResourceAttributes: &asks,
+	}}
+	err := wait.PollUntilContextCancel(r.Context(), 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		answer, err := r.Admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && answer.Status.Allowed, err
+	})
+	if err != nil {
+		t.Fatalf("%s may not yet %s %s: %v", user, rule.Verbs[0], rule.Resources[0], err)
 	}
 }
 
