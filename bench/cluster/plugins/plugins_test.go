@@ -203,6 +203,7 @@ func permits() story {
 			s.wake("n1", "permits")
 			s.bound("permit-allowed", "permit-both", "permit-rejected", "permit-timeout", "permit-no")
 		},
+		later: afterExpectation,
 		wants: []string{
 			"permit-rejected: event: Warning FailedScheduling Scheduling by SIDE: 0/1 nodes are available: 1 not today",
 			"permit-timeout: event: Warning FailedScheduling Scheduling by SIDE: 0/1 nodes are available: 1 rejected due to timeout after waiting 200ms at plugin B",

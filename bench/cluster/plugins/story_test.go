@@ -26,8 +26,8 @@ type story struct {
 	before func(*testing.T)
 	// ends compares where pods are in the end, and nothing else.
 	ends bool
-	// without are the points whose calls may differ from run to run.
-	without []string
+	// without are the points whose calls may differ from run to run, later those whose calls may once a pod is tried again.
+	without, later []string
 	// nominees has calls count that come of nominated pods. A pod is one from PreBind on until the
 	// scheduler has heard that it is bound: whether another sees it is up to chance.
 	nominees bool
@@ -39,7 +39,7 @@ type story struct {
 }
 
 // settle is how long what is seen of the two may differ: events come after the fact.
-const settle = 10 * time.Second
+const settle = testbed.Patience
 
 // tell has a story happen to both, and compares what can be seen.
 func (p *pair) tell(t *testing.T, st story) {
@@ -127,7 +127,7 @@ func (st story) cut(lines []string) []string {
 		// Whether a pod gets as far as to be put back once more is chance as well.
 		late := attempts[pod] > 1 || point(call) == "PreEnqueue"
 		nominee := point(call) == "AddPod" || point(call) == "Filter" && !strings.Contains(call, " adds 0:")
-		return st.ends || slices.Contains(st.without, point(call)) || nominee && !st.nominees || late && st.retries
+		return st.ends || slices.Contains(st.without, point(call)) || late && slices.Contains(st.later, point(call)) || nominee && !st.nominees || late && st.retries
 	})
 }
 
