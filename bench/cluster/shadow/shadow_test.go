@@ -340,6 +340,7 @@ profiles:
 
 	theirs.Terminate() // it renews its Lease
 	<-theirs.Done()
+	c.Until("run", func(p *v1.Pod) bool { return p != nil && p.Status.Phase == v1.PodRunning }, keys...) // a kubelet's last word
 	before := r.versions(t)
 	report := filepath.Join(dir, "report.json")
 	quiet := r.shadow(t, "quiet", config, "--for", "1s", "--report", report)
