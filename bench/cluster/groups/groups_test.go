@@ -310,6 +310,9 @@ func moreImportant(r *rig.Rig) {
 		r.Create(member("greater", i).Priority(5).Obj())
 	}
 	r.Until("are decided", rig.IsDecided, append(keysOf("lesser", 2), keysOf("greater", 2)...)...)
+	// Until neither backs off, for a second and to the end of the second after: the first to be over goes first.
+	nobody(r, "lesser", 2)
+	nobody(r, "greater", 2)
 	r.Delete("default/blocker")
 	started(r, "greater", 2)
 	nobody(r, "lesser", 2)
