@@ -334,7 +334,7 @@ func TestAStaleNominationIsNotTakenForTheNewest(t *testing.T) {
 	x.Unscheduled(p, "Unschedulable", "x", &objects.Nominating{Node: "n1"})
 	x.settled(t)
 	x.Unscheduled(p, "Unschedulable", "x", &objects.Nominating{})
-	eventually(t, "the second report to wait for the informer", func() bool { return x.clock.HasWaiters() })
+	eventually(t, "the second report to wait for the informer", func() bool { return x.clock.Waiters() == waitersAtRest+1 })
 	x.cache.set(pod("a", nominated("n1"), at("8"), refusedBefore("Unschedulable", "x", noon)))
 	eventually(t, "the nomination to be cleared", func() bool {
 		x.clock.Step(1e9)

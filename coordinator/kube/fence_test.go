@@ -67,12 +67,12 @@ func TestTheFenceIsAskedLast(t *testing.T) {
 	t.Run("while it waits for the rate limit", func(t *testing.T) {
 		a := newAPI(t, script(created()))
 		var l testLease
-		b := kube.NewBinder(kube.BinderConfig{Clients: a.clients(l.fence, func(c *kube.ClientConfig) { c.QPS, c.Burst = 20, 1 })})
+		b := kube.NewBinder(kube.BinderConfig{Clients: a.clients(l.fence, func(c *kube.ClientConfig) { c.QPS, c.Burst = 1, 1 })})
 		if err := bindOne(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error)
-		go func() { ended <- bindOne(t.Context(), b) }() // it has to wait 50 ms
+		go func() { ended <- bindOne(t.Context(), b) }() // it has to wait for the rest of a second
 		l.over.Store(true)
 		if err := <-ended; !errors.Is(err, lease.ErrDeposed) || errors.Is(err, objects.ErrUnknown) {
 			t.Errorf("second bind: got %v, want ErrDeposed and not ErrUnknown", err)
