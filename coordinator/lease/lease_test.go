@@ -181,8 +181,9 @@ func TestOneOfTwoLeadsAndTheOtherFollowsWhenItResigns(t *testing.T) {
 func TestALeaderThatIsKilledIsFollowedWhenItsLeaseExpires(t *testing.T) {
 	e := newEtcd(t)
 	dying := e.client(t)
-	first := lead(t, elector(t, dying, "a", 2*time.Second, nil))
-	second := campaign(t, elector(t, e.client(t), "b", 2*time.Second, nil))
+	const ttl = 5 * time.Second // long enough that neither loses its lease before, where the machine is busy
+	first := lead(t, elector(t, dying, "a", ttl, nil))
+	second := campaign(t, elector(t, e.client(t), "b", ttl, nil))
 	awaitContenders(t, e.client(t), 2)
 	dying.Close() // as a killed process: nothing renews, nobody says goodbye
 	await(t, "Done of the killed one", first.Done())
@@ -267,7 +268,7 @@ func (a armed) NewTimer(d time.Duration) clock.Timer {
 }
 
 func TestRenewalMovesTheDeadline(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl = time.Hour // etcd does not end it by itself while the test runs
 	clk := armed{clocktesting.NewFakeClock(time.Now()), make(chan time.Duration, 64)}
 	l := lead(t, elector(t, newEtcd(t).client(t), "a", ttl, clk))
 	for range 9 {
