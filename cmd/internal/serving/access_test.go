@@ -43,7 +43,7 @@ func (l *lines) Write(p []byte) (int, error) {
 // until waits for a line, or for long: whoever is refused by TLS may know it before the log does.
 func (l *lines) until(t *testing.T, want *regexp.Regexp, begin int) (got string) {
 	t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		l.mu.Lock()
 		got, next := l.text.String()[begin:], l.written
