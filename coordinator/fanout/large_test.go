@@ -25,7 +25,9 @@ type decoded struct {
 
 func (d *decoded) HandleRPC(_ context.Context, s stats.RPCStats) {
 	if in, ok := s.(*stats.InPayload); ok {
-		d.largest.Store(max(d.largest.Load(), int64(in.Length)))
+		n := int64(in.Length)
+		for seen := d.largest.Load(); n > seen && !d.largest.CompareAndSwap(seen, n); seen = d.largest.Load() {
+		}
 	}
 }
 func (d *decoded) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }

@@ -28,7 +28,9 @@ type slow struct {
 
 func (s *slow) Invoke(_ context.Context, _ string, request, reply any, _ ...grpc.CallOption) error {
 	s.calls.Add(1)
-	s.highest.Store(max(s.highest.Load(), s.now.Add(1)))
+	now := s.now.Add(1)
+	for seen := s.highest.Load(); now > seen && !s.highest.CompareAndSwap(seen, now); seen = s.highest.Load() {
+	}
 	defer s.now.Add(-1)
 	time.Sleep(s.takes)
 	if s.err != nil {
