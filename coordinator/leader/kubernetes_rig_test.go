@@ -272,7 +272,7 @@ func (l *land) start(id string, change ...func(*Config)) *process {
 	}
 	p.source = &picturer{land: l, fence: p.fence, started: make(chan struct{})}
 	cfg := Config{
-		Etcd: l.client(), Record: record, LeaseTTL: lease.TTLWithin(2500 * time.Millisecond), Fence: p.fence, API: p.api,
+		Etcd: l.client(), Record: record, LeaseTTL: lease.TTLWithin(10500 * time.Millisecond), Fence: p.fence, API: p.api,
 		Mode: Kubernetes{Source: p.source},
 		Lease: &kube.LeaseConfig{
 			Client: p.way, Namespace: "kube-system", Name: "kube-scheduler",

@@ -178,7 +178,7 @@ func (f *fleet) joinWith(id string, etcd *clientv3.Client, change ...func(*coord
 	ctx, cancel := context.WithCancel(f.ctx)
 	m.cancel = cancel
 	cfg := Config{
-		Etcd: m.etcd, Record: record, LeaseTTL: 2 * time.Second, API: m.api, Mode: Standalone{},
+		Etcd: m.etcd, Record: record, LeaseTTL: 10 * time.Second, API: m.api, Mode: Standalone{},
 		Scheduler: coordinator.SchedulerConfig{Cluster: "test", Shards: 4, BatchSize: 64, Groups: groups.All()},
 		Leading:   func(s *coordinator.Scheduler) { m.terms <- s },
 	}
