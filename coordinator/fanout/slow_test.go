@@ -257,7 +257,7 @@ func TestASnapshotThatARoundDidNotWaitForIsLoadedBesideRounds(t *testing.T) {
 
 // Each such load costs the loop a snapshot.
 func TestAShardThatCanNotBeLoadedBesideRoundsStaysAway(t *testing.T) {
-	_, c, f, reqs, arrived := stalled(t, 100*time.Millisecond)
+	_, c, f, reqs, arrived := stalled(t, 500*time.Millisecond) // long enough that each load reaches the worker
 	for range 8 {
 		c.wantSame(t, f, reqs)
 		f.Settle()
