@@ -161,5 +161,6 @@ func (s *Scheduler) commitGang(ctx context.Context, o *gangOutcome, earlier []*j
 		}
 	}
 	s.helpMembers(o)
+	s.reviewHold()
 	return true
 }

@@ -180,7 +180,7 @@ func TestWaitingPodsAreTriedOnceAGangStartsLater(t *testing.T) {
 	if notes := x.notes(t, "g"); !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "priority 0 and below, on") }) {
 		t.Errorf("got notes %q, want no time: the gang may start at any", notes)
 	}
-	x.endHold()
+	x.endHold("the test has it so")
 	if got := x.reservation.forecast; got != (forecast{}) {
 		t.Errorf("nobody holds room, and may start at %v", got.starts)
 	}

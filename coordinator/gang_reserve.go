@@ -3,10 +3,10 @@ package coordinator
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -60,8 +60,8 @@ func (r *reservation) ends() time.Time {
 // holdsFor tells whether the room that an attempt has found stays held for the pod group, which was too little for it.
 func (s *Scheduler) holdsFor(o *gangOutcome) bool {
 	g, spec, r := o.members[0].Pod.Group, o.group.Spec(), &s.reservation
-	if !s.cfg.GangReservation || o.code != gangShort || g == nil || spec == nil || !spec.Gang || o.group.Scheduled() >= spec.MinCount {
-		return false
+	if !s.cfg.GangReservation || o.code != gangShort || g == nil || spec == nil || !spec.Gang || o.scheduled+o.need != spec.MinCount {
+		return false // it has enough, or the profile does not have GangScheduling count
 	}
 	holder := s.queue.GroupOf(r.holder)
 	switch {
@@ -69,7 +69,7 @@ func (s *Scheduler) holdsFor(o *gangOutcome) bool {
 		if s.fitsEmptied(o) {
 			return true
 		}
-		s.endHold()
+		s.endHold("it would not fit if no other pod were there")
 		return false
 	case holder != nil:
 		if lead := s.queue.Lead(holder); lead != nil && s.queue.Before(lead, s.queue.Lead(g)) {
@@ -79,40 +79,59 @@ func (s *Scheduler) holdsFor(o *gangOutcome) bool {
 	if s.cfg.QueueNow().Before(r.rests[g.Name()]) || !s.fitsEmptied(o) {
 		return false
 	}
-	s.endHold()
+	s.endHold("another pod group goes before it")
+	klog.FromContext(s.life).V(2).Info("Hold room for a pod group", "podGroup", klog.KRef(g.Name().Namespace, g.Name().Name))
 	r.holder, r.since = g.Name(), s.cfg.QueueNow()
 	s.queue.Favour(g, true)
 	return true
 }
 
 // reviewHold gives the room to others that is held for a pod group which does not wait for room any more, or has it held for too long.
-// It is called with each turn.
+// It is called with each turn, and once members of a pod group are placed.
 func (s *Scheduler) reviewHold() {
 	r := &s.reservation
 	if r.holder == (types.NamespacedName{}) {
 		return
 	}
 	g, x, now := s.queue.GroupOf(r.holder), s.groups.Get(r.holder), s.cfg.QueueNow()
-	waits := g != nil && slices.ContainsFunc(g.Pods(), func(p *queue.Pod) bool { return p.Place() != queue.Gated })
-	if waits = waits && x != nil && x.Spec() != nil && x.Scheduled() < x.Spec().MinCount; waits && now.Before(r.ends()) {
+	waits := g != nil && x != nil && x.Spec() != nil && waitsForRoom(g, x.Spec().MinCount-x.Scheduled())
+	if waits && now.Before(r.ends()) {
 		if f := &r.forecast; f.of != nil && now.Sub(f.at) >= forecastEvery {
 			s.renewForecast(now)
 		}
 		return
 	}
+	why := "it does not wait for room"
 	if waits {
+		why = fmt.Sprintf("it was held for %v", mostHeld)
 		maps.DeleteFunc(r.rests, func(_ types.NamespacedName, until time.Time) bool { return !now.Before(until) })
 		if r.rests == nil {
 			r.rests = map[types.NamespacedName]time.Time{}
 		}
 		r.rests[r.holder] = now.Add(mostHeld)
 	}
-	s.endHold()
+	s.endHold(why)
 }
 
-// endHold gives the room that is held to others.
-func (s *Scheduler) endHold() {
-	if g := s.queue.GroupOf(s.reservation.holder); g != nil {
+// waitsForRoom tells whether a pod group could start if so many of its pods had room.
+func waitsForRoom(g *queue.Group, need int) bool {
+	ready := 0
+	for _, p := range g.Pods() {
+		if p.Place() != queue.Gated {
+			ready++
+		}
+	}
+	return need > 0 && ready >= need
+}
+
+// endHold gives the room that is held to others, if any is.
+func (s *Scheduler) endHold(why string) {
+	name := s.reservation.holder
+	if name == (types.NamespacedName{}) {
+		return
+	}
+	klog.FromContext(s.life).V(2).Info("Give room that was held to others", "podGroup", klog.KRef(name.Namespace, name.Name), "why", why)
+	if g := s.queue.GroupOf(name); g != nil {
 		s.letGo(g)
 	}
 	s.reservation.holder, s.reservation.forecast = types.NamespacedName{}, forecast{}
@@ -124,6 +143,8 @@ func (s *Scheduler) letGo(g *queue.Group) {
 	for _, p := range g.Pods() {
 		if node := p.NominatedNode; node != "" {
 			s.queue.Nominate(p, "")
+			s.journal.Put(p.Obj.UID, s.queue.Entry(p))
+			s.cfg.Reporter.Unnominated(p.Obj)
 			s.tellFree(p, node)
 		}
 	}

@@ -60,6 +60,9 @@ func TestRoomThatAGangLacksIsTakenByOthersUnlessItIsHeld(t *testing.T) {
 		if got := x.on("a", "b", "c", "d"); (strings.TrimSpace(got) != "") != held {
 			t.Errorf("held %v: once there is as much room as it lacked, the gang is on %q", held, got)
 		}
+		if x.reservation.holder.Name != "" {
+			t.Errorf("held %v: room is held for %v, which has started", held, x.reservation.holder)
+		}
 	}
 }
 
@@ -92,18 +95,26 @@ func TestHeldRoomIsFreeOnceTheGangIsGated(t *testing.T) {
 		"a member less": func(x *gangScene) {
 			x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: members("d")[0]})
 		},
+		"a member less, as the others are about to be tried": func(x *gangScene) {
+			x.queue.Activate("a", "b", "c", "d")
+			x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: members("d")[0]})
+		},
 		"no PodGroup": func(x *gangScene) {
 			for _, e := range []objects.EventType{objects.Added, objects.Deleted} { // the scene has it from elsewhere
 				x.event(&objects.Event{Type: e, Kind: objects.KindPodGroup, Object: build.Gang("g", 4).Obj()})
 			}
 		},
 	} {
-		x := crowded(t, SchedulerConfig{GangReservation: true})
+		told := &recordingReporter{}
+		x := crowded(t, SchedulerConfig{GangReservation: true, Reporter: told})
 		x.arrives(t, build.Pod("small").UID("small").CPU("1").Obj())
 		if x.on("small") != "" {
 			t.Fatalf("%s: no room is held before", name)
 		}
 		gate(x)
+		if x.reviewHold(); x.reservation.holder.Name != "" {
+			t.Errorf("%s: room is held for %v, which can't start", name, x.reservation.holder)
+		}
 		for range 2 {
 			x.Scheduler.turn(quiet(), x.cfg.Now())
 		}
@@ -113,6 +124,9 @@ func TestHeldRoomIsFreeOnceTheGangIsGated(t *testing.T) {
 		for _, uid := range []types.UID{"a", "b", "c", "d"} {
 			if p := x.queue.Get(uid); p != nil && p.NominatedNode != "" {
 				t.Errorf("%s: %s is nominated to %s", name, uid, p.NominatedNode)
+			}
+			if p := x.queue.Get(uid); p != nil && uid != "d" && !slices.Contains(told.heard(), p.Obj.Name+" unnominated") {
+				t.Errorf("%s: told %q, want that %s is nominated no more", name, told.heard(), uid)
 			}
 		}
 	}

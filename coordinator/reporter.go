@@ -22,6 +22,8 @@ type Reporter interface {
 	// that is known to be gone, or on a node. nominating is what becomes of its
 	// status.nominatedNodeName; nil: nothing, but for an error, which clears it.
 	Unscheduled(pod *v1.Pod, reason, message string, nominating *objects.Nominating)
+	// Unnominated says that no room is held any more for a pod that waits: its status.nominatedNodeName ends.
+	Unnominated(pod *v1.Pod)
 	// Preempted says that a pod that was only assumed on a node has lost it to another pod: there
 	// is nothing to be deleted, and it is tried again.
 	Preempted(victim *v1.Pod, e *objects.Eviction)
@@ -50,6 +52,7 @@ type GroupReporter interface {
 type Silent struct{}
 
 func (Silent) Unscheduled(*v1.Pod, string, string, *objects.Nominating) {}
+func (Silent) Unnominated(*v1.Pod)                                      {}
 func (Silent) Preempted(*v1.Pod, *objects.Eviction)                     {}
 func (Silent) Skipped(*v1.Pod)                                          {}
 func (Silent) Abandoned(*v1.Pod, string)                                {}

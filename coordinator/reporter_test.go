@@ -35,6 +35,7 @@ func (g *recordingReporter) Unscheduled(p *v1.Pod, reason, message string, nomin
 	}
 	g.tell("%s@%s %s: %s", p.Name, p.ResourceVersion, reason, message)
 }
+func (g *recordingReporter) Unnominated(p *v1.Pod) { g.tell("%s unnominated", p.Name) }
 func (g *recordingReporter) Preempted(v *v1.Pod, e *objects.Eviction) {
 	g.tell("%s preempted by %s on %s", v.Name, e.Preemptor.Name, e.Node)
 }

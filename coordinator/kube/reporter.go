@@ -91,6 +91,9 @@ func (r *Reporter) Unscheduled(pod *v1.Pod, reason, message string, nominating *
 	r.status.unscheduled(pod, reason, message, nominating)
 }
 
+// Unnominated notes that no room is held any more for a pod that waits.
+func (r *Reporter) Unnominated(pod *v1.Pod) { r.status.unnominated(pod) }
+
 // Preempted notes that a pod has lost the node that it was promised: the event Preempted.
 func (r *Reporter) Preempted(victim *v1.Pod, e *objects.Eviction) {
 	r.events.preempted(victim, e, true)

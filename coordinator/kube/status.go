@@ -133,13 +133,25 @@ func (w *statusWriter) expected(pod *v1.Pod, node string) {
 	w.mu.Lock()
 	w.sweep()
 	w.nominations[pod.UID] = nomination{pod, node}
+	w.nominate(pod, node)
+	w.mu.Unlock()
+	w.queue.Add(waitingOf(pod))
+}
+
+func (w *statusWriter) unnominated(pod *v1.Pod) {
+	w.mu.Lock()
+	w.nominate(pod, "")
+	w.mu.Unlock()
+	w.queue.Add(waitingOf(pod))
+}
+
+// nominate puts a nomination beside what is still to be written of a pod.
+func (w *statusWriter) nominate(pod *v1.Pod, node string) {
 	next := &report{pod: pod, nominate: true, nominated: node}
 	if r := w.pending[pod.UID]; r != nil {
 		next.reason, next.message = r.reason, r.message
 	}
 	w.put(pod.UID, next)
-	w.mu.Unlock()
-	w.queue.Add(waitingOf(pod))
 }
 
 // forget drops what is noted about a pod.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/shardsched/shardsched/coordinator/kube"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -130,23 +131,28 @@ func TestStatusPatches(t *testing.T) {
 		do     func(*reporting, *v1.Pod)
 		want   string // the patch's status; empty: nothing is sent
 	}{
-		"the first refusal":          {pod("a"), fails("Unschedulable", "0/1 nodes"), "{" + condition("Unschedulable", "0/1 nodes", "2026-01-02T12:00:00Z") + "}"},
-		"the same again":             {pod("a", refusedBefore("Unschedulable", "0/1 nodes", before)), fails("Unschedulable", "0/1 nodes"), ""},
-		"another message":            {pod("a", refusedBefore("Unschedulable", "0/2 nodes", before)), fails("Unschedulable", "0/1 nodes"), "{" + condition("Unschedulable", "0/1 nodes", "2026-01-02T11:00:00Z") + "}"},
-		"another reason":             {pod("a", refusedBefore("SchedulerError", "x", before)), fails("Unschedulable", "x"), "{" + condition("Unschedulable", "x", "2026-01-02T11:00:00Z") + "}"},
-		"an error":                   {pod("a"), fails("SchedulerError", "oops"), "{" + condition("SchedulerError", "oops", "2026-01-02T12:00:00Z") + "}"},
-		"a % and a quote":            {pod("a"), fails("Unschedulable", `100% "x"`), "{" + condition("Unschedulable", `100% "x"`, "2026-01-02T12:00:00Z") + "}"},
-		"a nomination stays":         {pod("a", nominated("n1"), refusedBefore("Unschedulable", "x", before)), fails("Unschedulable", "x"), ""},
-		"an error clears it":         {pod("a", nominated("n1"), refusedBefore("SchedulerError", "x", before)), fails("SchedulerError", "x"), `{"nominatedNodeName":null}`},
-		"a node is expected":         {pod("a"), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1") }, `{"nominatedNodeName":"n1"}`},
-		"that node is known":         {pod("a", nominated("n1")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1") }, ""},
-		"another node is known":      {pod("a", nominated("n2")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1") }, `{"nominatedNodeName":"n1"}`},
-		"what was expected fails":    {pod("a", nominated("n1")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1"); r.Unscheduled(p, "Unschedulable", "x", nil) }, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":null}`},
-		"it fails, then is expected": {pod("a"), func(r *reporting, p *v1.Pod) { r.Unscheduled(p, "Unschedulable", "x", nil); r.Expected(p, "n1") }, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":"n1"}`},
-		"it fails and is bound":      {pod("a"), func(r *reporting, p *v1.Pod) { r.Unscheduled(p, "Unschedulable", "x", nil); r.Scheduled(p, "n1") }, ""},
-		"it is expected and bound":   {pod("a"), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1"); r.Scheduled(p, "n1") }, ""},
-		"another bound it":           {pod("a", on("n9")), fails("SchedulerError", "already bound"), ""},
-		"it is gone":                 {pod("other"), fails("Unschedulable", "x"), ""},
+		"the first refusal":             {pod("a"), fails("Unschedulable", "0/1 nodes"), "{" + condition("Unschedulable", "0/1 nodes", "2026-01-02T12:00:00Z") + "}"},
+		"the same again":                {pod("a", refusedBefore("Unschedulable", "0/1 nodes", before)), fails("Unschedulable", "0/1 nodes"), ""},
+		"another message":               {pod("a", refusedBefore("Unschedulable", "0/2 nodes", before)), fails("Unschedulable", "0/1 nodes"), "{" + condition("Unschedulable", "0/1 nodes", "2026-01-02T11:00:00Z") + "}"},
+		"another reason":                {pod("a", refusedBefore("SchedulerError", "x", before)), fails("Unschedulable", "x"), "{" + condition("Unschedulable", "x", "2026-01-02T11:00:00Z") + "}"},
+		"an error":                      {pod("a"), fails("SchedulerError", "oops"), "{" + condition("SchedulerError", "oops", "2026-01-02T12:00:00Z") + "}"},
+		"a % and a quote":               {pod("a"), fails("Unschedulable", `100% "x"`), "{" + condition("Unschedulable", `100% "x"`, "2026-01-02T12:00:00Z") + "}"},
+		"a nomination stays":            {pod("a", nominated("n1"), refusedBefore("Unschedulable", "x", before)), fails("Unschedulable", "x"), ""},
+		"an error clears it":            {pod("a", nominated("n1"), refusedBefore("SchedulerError", "x", before)), fails("SchedulerError", "x"), `{"nominatedNodeName":null}`},
+		"a node is expected":            {pod("a"), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1") }, `{"nominatedNodeName":"n1"}`},
+		"that node is known":            {pod("a", nominated("n1")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1") }, ""},
+		"another node is known":         {pod("a", nominated("n2")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1") }, `{"nominatedNodeName":"n1"}`},
+		"what was expected fails":       {pod("a", nominated("n1")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1"); r.Unscheduled(p, "Unschedulable", "x", nil) }, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":null}`},
+		"it fails, then is expected":    {pod("a"), func(r *reporting, p *v1.Pod) { r.Unscheduled(p, "Unschedulable", "x", nil); r.Expected(p, "n1") }, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":"n1"}`},
+		"its room is not held any more": {pod("a", nominated("n1"), refusedBefore("Unschedulable", "x", before)), func(r *reporting, p *v1.Pod) { r.Unnominated(p) }, `{"nominatedNodeName":null}`},
+		"it fails, then its room is not held any more": {pod("a"), func(r *reporting, p *v1.Pod) {
+			r.Unscheduled(p, "Unschedulable", "x", &objects.Nominating{Node: "n1"})
+			r.Unnominated(p)
+		}, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + "}"},
+		"it fails and is bound":    {pod("a"), func(r *reporting, p *v1.Pod) { r.Unscheduled(p, "Unschedulable", "x", nil); r.Scheduled(p, "n1") }, ""},
+		"it is expected and bound": {pod("a"), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1"); r.Scheduled(p, "n1") }, ""},
+		"another bound it":         {pod("a", on("n9")), fails("SchedulerError", "already bound"), ""},
+		"it is gone":               {pod("other"), fails("Unschedulable", "x"), ""},
 		"two refusals, the last one wins": {pod("a"), func(r *reporting, p *v1.Pod) {
 			r.Unscheduled(p, "Unschedulable", "x", nil)
 			r.Unscheduled(p, "Unschedulable", "y", nil)

@@ -103,6 +103,15 @@ func (o *Oracle) Domains(pod *v1.Pod) (out []string) {
 	return out
 }
 
+// Scheduled is how many members of a pod group are on nodes.
+func (o *Oracle) Scheduled(g *schedulingv1alpha2.PodGroup) int {
+	state, err := o.cache.PodGroupStates().Get(g.Namespace, g.Name)
+	if err != nil { // no member is known
+		return 0
+	}
+	return state.ScheduledPodsCount()
+}
+
 func groupOf(members []*v1.Pod) *framework.PodGroupInfo {
 	return &framework.PodGroupInfo{
 		Namespace: members[0].Namespace, Name: *members[0].Spec.SchedulingGroup.PodGroupName, UnscheduledPods: members,

@@ -135,13 +135,13 @@ func (a *attempt) help() error {
 	if err := a.makeRoom(); err != nil {
 		return err
 	}
+	a.reserve()
 	for i, d := range a.decisions {
 		pod := a.upstream.Pending(types.UID(d.UID))
 		switch {
 		case pod == nil: // it is placed
 		case d.Nominated == "" && (d.Held != "" || a.failed || a.room || i < len(a.helped) && a.helped[i].Clears):
-			a.upstream.Withdraw(pod.UID)
-			a.api.nominate(pod, "")
+			a.withdraw(pod)
 		case d.Nominated != "":
 			a.upstream.Nominate(pod.UID, d.Nominated)
 			a.api.nominate(pod, d.Nominated)
@@ -183,10 +183,15 @@ func (a *attempt) order(ctx context.Context) {
 	for pod := range a.upstream.AllPending() {
 		mate := pod.Spec.SchedulingGroup != nil && pod.Namespace == a.members[0].Namespace && a.members[0].Spec.SchedulingGroup != nil &&
 			*pod.Spec.SchedulingGroup.PodGroupName == *a.members[0].Spec.SchedulingGroup.PodGroupName
-		if mate && !in[pod.UID] && pod.DeletionTimestamp == nil && a.upstream.Responsible(pod) && a.upstream.Gated(ctx, pod) == "" {
+		if mate && !in[pod.UID] && a.tried(ctx, pod) {
 			a.differs(a.decisions[0], "members that are tried", "without "+name(pod), "with it")
 		}
 	}
+}
+
+// tried tells whether a pod that waits may be tried.
+func (r *replay) tried(ctx context.Context, pod *v1.Pod) bool {
+	return pod.DeletionTimestamp == nil && r.upstream.Responsible(pod) && r.upstream.Gated(ctx, pod) == ""
 }
 
 func priority(p *v1.Pod) int32 {

@@ -121,6 +121,7 @@ func (c *cluster) Unscheduled(pod *v1.Pod, reason, _ string, nominating *objects
 	}
 }
 
+func (c *cluster) Unnominated(p *v1.Pod)                { c.api.nominate(p, "") }
 func (c *cluster) Preempted(*v1.Pod, *objects.Eviction) {}
 func (c *cluster) Skipped(*v1.Pod)                      {}
 func (c *cluster) Abandoned(*v1.Pod, string)            {}

@@ -17,10 +17,12 @@ import (
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
-// PodGroups are the feature gates of pod groups in a scenario.
+// PodGroups are the feature gates of pod groups in a scenario, and whether room is held for the first that can't start, which upstream
+// doesn't do: there, its members are nominated.
 type PodGroups struct {
-	Topology   bool `json:"topology,omitempty"`
-	Preemption bool `json:"preemption,omitempty"`
+	Topology    bool `json:"topology,omitempty"`
+	Preemption  bool `json:"preemption,omitempty"`
+	Reservation bool `json:"reservation,omitempty"`
 }
 
 // ours are the gates as our scheduler has them.
@@ -56,6 +58,9 @@ type groupFamily struct {
 
 func newGroupFamily(g *generator) *groupFamily {
 	f := &groupFamily{g: g, mates: map[types.UID]*v1.Pod{}, preempts: !g.hasDevices() && g.chance(map[bool]int{true: 70, false: 35}[g.long])}
+	if g.groups.Reservation = g.long && g.chance(20); g.groups.Reservation { // else nominations may be those of preemption
+		f.preempts = false
+	}
 	f.tight = f.preempts || g.chance(50)
 	spreads := slices.ContainsFunc(g.families, func(f family) bool { _, is := f.(*defaultsFamily); return is })
 	g.groups.Preemption = g.long && f.preempts && !spreads && g.chance(50)

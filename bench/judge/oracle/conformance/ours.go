@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
@@ -83,7 +84,8 @@ func startOurs(ctx context.Context, file []byte, s *Scenario, split Split, kept 
 	o.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "conformance", Term: 1, Shards: split.Shards, BatchSize: split.Batch,
 		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now, Frozen: true, DisruptionController: true,
-		Registerer: o.metrics, Recorder: kept.recorder(), Groups: s.PodGroups.ours(),
+		Registerer: o.metrics, Log: klog.FromContext(ctx), Recorder: kept.recorder(), Groups: s.PodGroups.ours(),
+		GangReservation: s.PodGroups != nil && s.PodGroups.Reservation,
 	})
 	if err != nil {
 		return nil, err

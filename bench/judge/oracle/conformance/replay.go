@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/bench/judge/oracle"
 	"github.com/shardsched/shardsched/scorer/devices"
@@ -54,6 +56,8 @@ type Result struct {
 	// GroupPreemptions is how many attempts had pods leave for the pod group as a whole (workload-aware preemption), GroupRefusals how many
 	// had none leave, both as upstream has it, and GroupUncompared how many ours promises nothing about.
 	GroupPreemptions, GroupRefusals, GroupUncompared int
+	// Reservations is how often room was held for a pod group that could not start.
+	Reservations int
 	// Pinned is how many classes were decided with pinned sums.
 	Pinned      int
 	Differences []*Difference
@@ -87,14 +91,15 @@ func (r *Result) count(other *Result) {
 	r.GroupPreemptions += other.GroupPreemptions
 	r.GroupRefusals += other.GroupRefusals
 	r.GroupUncompared += other.GroupUncompared
+	r.Reservations += other.Reservations
 }
 
 func (r *Result) String() string {
 	gangs := ""
 	if r.Gangs > 0 {
 		gangs = fmt.Sprintf("%d attempts at pod groups (%d placed members; %d have pods leave; %d members were held back; %d domains by other "+
-			"ties; %d preempt as a whole, %d can't, %d not compared), ", r.Gangs, r.Started, r.Waiting, r.Held, r.Ties, r.GroupPreemptions,
-			r.GroupRefusals, r.GroupUncompared)
+			"ties; %d preempt as a whole, %d can't, %d not compared; for %d room was held), ", r.Gangs, r.Started, r.Waiting, r.Held, r.Ties,
+			r.GroupPreemptions, r.GroupRefusals, r.GroupUncompared, r.Reservations)
 	}
 	return fmt.Sprintf("%d decisions (%d refusals, %d errors), %d verdicts on nodes, %d preemptions (of %d candidates), %s%d differences",
 		r.Decisions, r.Refusals, r.Errors, r.NodeVerdicts, r.Preemptions, r.Candidates, gangs, len(r.Differences))
@@ -125,6 +130,10 @@ func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) 
 	defer func() { err = errors.Join(err, r.own.end()) }()
 	kept := newKeeper(ctx, s)
 	defer func() { err = errors.Join(err, kept.end()) }()
+	if s.PodGroups != nil && s.PodGroups.Reservation {
+		r.holds = &holds{}
+		ctx = klog.NewContext(ctx, logr.New(r.holds))
+	}
 	own, err := startOurs(ctx, config, s, split, kept)
 	if err != nil {
 		return nil, err
@@ -175,7 +184,10 @@ type replay struct {
 	// every is after how many decisions one is compared node by node.
 	every int
 	// whole says that pod groups preempt as a whole.
-	whole  bool
+	whole bool
+	// held is for whom room is held, and holds what ours tells of that; nil: it holds none.
+	held   reservation
+	holds  *holds
 	result Result
 	// kept keeps our scheduler's claims of devices; nil: they are not known, or it has none.
 	kept *keeper
@@ -191,6 +203,7 @@ func (r *replay) round(ctx context.Context, i int, round Round, decisions []Deci
 			r.arrived.note(pod, i, j)
 		}
 	}
+	r.review(ctx, i)
 	r.result.Differences = append(r.result.Differences, r.order(ctx, i, decisions)...)
 	for len(decisions) > 0 && len(r.result.Differences) == 0 {
 		n, d, err := 1, decisions[0], error(nil)
@@ -204,6 +217,9 @@ func (r *replay) round(ctx context.Context, i int, round Round, decisions []Deci
 			return fmt.Errorf("decision %d: %w", d.Seq, err)
 		}
 		decisions = decisions[n:]
+	}
+	if left := r.holds.left(); left != "" && len(r.result.Differences) == 0 {
+		r.result.Differences = append(r.result.Differences, &Difference{Round: i, What: "room that is held", Got: left, Want: "nothing more"})
 	}
 	return nil
 }
