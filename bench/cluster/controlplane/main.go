@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,6 +37,7 @@ type options struct {
 	kubeconfig            string
 	controllers, demo     bool
 	load                  int
+	nodeGrace             time.Duration
 }
 
 func main() {
@@ -65,6 +67,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	fs.IntVar(&o.workers, "workers", 2, "workers of shardsched")
 	fs.BoolVar(&o.controllers, "controllers", true, "run upstream's controllers for workloads, budgets, volumes, resource claims, nodes, "+
 		"taints, namespaces and garbage, and a hollow kubelet")
+	fs.DurationVar(&o.nodeGrace, "node-grace", 40*time.Second, "for how long a node's kubelet may be silent until the node is not ready")
 	fs.BoolVar(&o.demo, "demo", false, "make something to look at: a budget, a spread, a preemption and a pod that waits")
 	fs.IntVar(&o.load, "load", 0, "pods that come each second, of which each leaves after a minute")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the administrator's kubeconfig to `FILE`, too")
@@ -92,7 +95,7 @@ func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	fmt.Fprintln(progress, "building and starting etcd and kube-apiserver; the first time takes some minutes")
-	bed, err := testbed.Start(ctx, testbed.Config{Dir: dir})
+	bed, err := testbed.Start(ctx, testbed.Config{Dir: dir, NodeGrace: o.nodeGrace})
 	if err != nil {
 		return err
 	}

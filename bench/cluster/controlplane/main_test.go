@@ -61,7 +61,7 @@ func TestDemo(t *testing.T) {
 	out, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := command(ctx, []string{"-nodes=3", "-demo", "-kubeconfig", kubeconfig}, w, t.Output())
+		err := command(ctx, []string{"-nodes=3", "-demo", "-node-grace=15s", "-kubeconfig", kubeconfig}, w, t.Output())
 		w.Close()
 		ended <- err
 	}()

@@ -18,8 +18,9 @@ import (
 const (
 	// silent is the annotation of a node whose kubelet says nothing.
 	silent = "hollow.shardsched.io/silent"
-	// beatEvery is how often the kubelet of a node renews its Lease, as a real one does.
-	beatEvery = 10 * time.Second
+	// beatsPerGrace is how often the kubelet of a node renews its Lease before the node would count as silent: at the default
+	// grace it does so every 10 s, as a real one does.
+	beatsPerGrace = 4
 	// beats is how many are written at once.
 	beats = 16
 )
@@ -30,7 +31,7 @@ func heartbeats(_ context.Context, c cluster) (func(context.Context), error) {
 	nodes := c.objects.Core().V1().Nodes()
 	nodes.Informer() // before the informers start
 	return func(ctx context.Context) {
-		tick := time.NewTicker(beatEvery)
+		tick := time.NewTicker(c.nodeGrace / beatsPerGrace)
 		defer tick.Stop()
 		for {
 			all, err := nodes.Lister().List(labels.Everything())
@@ -70,7 +71,7 @@ func (c cluster) beatOf(ctx context.Context, n *v1.Node) error {
 	renewal := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, now.UTC().Format(metav1.RFC3339Micro))
 	_, err := leases.Patch(ctx, n.Name, types.MergePatchType, []byte(renewal), metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
-		seconds := int32(nodeGrace / time.Second)
+		seconds := int32(c.nodeGrace / time.Second)
 		_, err = leases.Create(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: n.Name},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &n.Name, LeaseDurationSeconds: &seconds, RenewTime: &now},

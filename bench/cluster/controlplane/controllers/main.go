@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -63,11 +64,16 @@ func controllers() map[string]func(context.Context, cluster) (run func(context.C
 	}
 }
 
+// defaultNodeGrace is nodeGrace where no flag sets it; upstream waits 50 s.
+const defaultNodeGrace = 40 * time.Second
+
 // cluster is what controllers work on.
 type cluster struct {
 	config  *rest.Config
 	client  kubernetes.Interface
 	objects informers.SharedInformerFactory
+	// nodeGrace is for how long the kubelet of a node may be silent until the node is not ready.
+	nodeGrace time.Duration
 	// started is closed when the informers run.
 	started chan struct{}
 }
@@ -76,15 +82,19 @@ func command(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("controllers", flag.ContinueOnError)
 	kubeconfig := fs.String("kubeconfig", "", "`FILE` that says which cluster, and who")
 	names := fs.String("controllers", "", "`NAME,…` of those to run")
+	nodeGrace := fs.Duration("node-grace", defaultNodeGrace, "for how long a node's kubelet may be silent until the node is not ready")
 	if err := fs.Parse(args); err != nil {
 		return err
+	}
+	if *nodeGrace < time.Second {
+		return fmt.Errorf("--node-grace: got %v, want 1s or more", *nodeGrace)
 	}
 	c, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
 		return err
 	}
 	c.QPS = -1
-	all := cluster{config: c, started: make(chan struct{})}
+	all := cluster{config: c, nodeGrace: *nodeGrace, started: make(chan struct{})}
 	if all.client, err = kubernetes.NewForConfig(protobuf(c)); err != nil {
 		return err
 	}

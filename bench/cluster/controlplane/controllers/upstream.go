@@ -37,8 +37,6 @@ const (
 	resync       = time.Second
 	garbageSyncs = 20
 	garbageEvery = 10 * time.Second
-	// A node whose kubelet is silent for so long is not ready; upstream waits 50 s.
-	nodeGrace = 40 * time.Second
 	// A Job makes the first pod that failed again after so long, the next ones later and later; upstream after 10 s.
 	jobBackoff = time.Second
 )
@@ -97,7 +95,7 @@ func cronJobs(ctx context.Context, c cluster) (func(context.Context), error) {
 func nodeLifecycles(ctx context.Context, c cluster) (func(context.Context), error) {
 	core := c.objects.Core().V1()
 	n, err := nodelifecycle.NewNodeLifecycleController(ctx, c.objects.Coordination().V1().Leases(), core.Pods(), core.Nodes(),
-		c.objects.Apps().V1().DaemonSets(), c.client, 5*time.Second, time.Minute, nodeGrace, 0.1, 0.01, 50, 0.55)
+		c.objects.Apps().V1().DaemonSets(), c.client, 5*time.Second, time.Minute, c.nodeGrace, 0.1, 0.01, 50, 0.55)
 	if err != nil {
 		return nil, err
 	}

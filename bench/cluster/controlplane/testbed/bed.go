@@ -38,6 +38,9 @@ type Config struct {
 	// Programs is a folder that BuildIn has filled; empty: what is needed is built from the
 	// source as it is then.
 	Programs string
+	// NodeGrace is for how long the kubelet of a node may be silent until the controller nodelifecycle takes the node for not
+	// ready: 1 s or more. 0: 40 s.
+	NodeGrace time.Duration
 	// APIServerArgs are added to the API server's flags.
 	APIServerArgs []string
 }
@@ -237,7 +240,11 @@ func (b *Bed) Controllers(ctx context.Context, names ...string) (*process.Proces
 	if err != nil {
 		return nil, err
 	}
-	p, err := b.Run("controllers", file, "-kubeconfig="+b.AdminKubeconfig, "-controllers="+strings.Join(names, ","))
+	args := []string{"-kubeconfig=" + b.AdminKubeconfig, "-controllers=" + strings.Join(names, ",")}
+	if b.config.NodeGrace > 0 {
+		args = append(args, "-node-grace="+b.config.NodeGrace.String())
+	}
+	p, err := b.Run("controllers", file, args...)
 	if err != nil {
 		return nil, err
 	}
