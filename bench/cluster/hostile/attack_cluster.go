@@ -87,15 +87,12 @@ func (s *attackCluster) admitted(ctx context.Context) error {
 	})
 }
 
-// settleFor is for how long victims come before anything is measured.
-const settleFor = time.Second
-
 // play runs an attack, and tells what came of it.
 func (s *attackCluster) play(ctx context.Context, a *attack, profile string) (*figures, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	settled := max(1, int(settleFor.Seconds()*float64(s.rate)))
-	calm := settled + int(s.attackFor.Seconds()*float64(s.rate)/2)
+	settled := max(1, int(s.settleFor.Seconds()*float64(s.rate)))
+	calm := settled + max(1, int(s.calmFor.Seconds()*float64(s.rate)))
 	all := calm + int(s.attackFor.Seconds()*float64(s.rate))
 	v, err := newVictims(ctx, s.bed, s.bystanders, all, s.rate)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
-// smallSize is a cluster on which all attacks take a minute.
+// smallSize is a cluster on which all attacks take half a minute. Calm figures are not looked at: of the calm there are two victims.
 func smallSize() size {
 	return size{nodes: 100, pods: 200, rate: 20, attackFor: time.Second, wait: testbed.Patience, scale: 0.02, seed: 1}
 }

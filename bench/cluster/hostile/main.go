@@ -34,13 +34,18 @@ type options struct {
 	churn         time.Duration
 }
 
+// settleFor is for how long victims come before anything is measured.
+const settleFor = time.Second
+
 // size says how large a case is, and how long it takes.
 type size struct {
 	nodes, pods, rate int
-	attackFor, wait   time.Duration
-	scale             float64
-	localWorkers      int
-	seed              uint64
+	// settleFor and calmFor are for how long victims come before the attack: not measured, and measured.
+	settleFor, calmFor time.Duration
+	attackFor, wait    time.Duration
+	scale              float64
+	localWorkers       int
+	seed               uint64
 }
 
 func main() {
@@ -95,6 +100,7 @@ func parse(args []string, progress io.Writer) (o options, err error) {
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
+	o.settleFor, o.calmFor = settleFor, o.attackFor/2
 	o.sides = strings.Split(*sides, ",")
 	if o.attacks, err = choose(*names); err != nil {
 		return o, err
