@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
 	"github.com/shardsched/shardsched/bench/internal/process"
 	"github.com/shardsched/shardsched/bench/internal/submit"
 	"github.com/shardsched/shardsched/bench/judge/audit"
@@ -70,14 +70,12 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// build makes the binary of the product as it is now.
+// build makes the binary of the product as it is now. It is linked once for all tests.
 func (r *rig) build() {
 	r.t.Helper()
-	r.binary = filepath.Join(r.t.TempDir(), "shardsched")
-	build := exec.CommandContext(r.ctx, "go", "build", "-o", r.binary, "./cmd/shardsched")
-	build.Dir = filepath.Join("..", "..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		r.t.Fatalf("build shardsched: %v\n%s", err, out)
+	var err error
+	if r.binary, err = testbed.Shardsched(r.ctx, r.t.TempDir()); err != nil {
+		r.t.Fatal(err)
 	}
 }
 

@@ -120,6 +120,9 @@ func BuildIn(ctx context.Context, dir string) error {
 	return nil
 }
 
+// Shardsched builds our program alone, as its source is now, and returns a file in dir.
+func Shardsched(ctx context.Context, dir string) (string, error) { return oursProgram.build(ctx, dir) }
+
 // build makes the program as its source is now and returns a file in dir. The linked
 // program is kept beside Go's build cache: where it is current nothing is done but to
 // find that out. Processes that build the same take turns.
