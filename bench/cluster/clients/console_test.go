@@ -18,8 +18,7 @@ import (
 )
 
 // A console of a coordinator in kube-scheduler's place tries changes on a copy that it reads from the API server with its user's rights.
-func TestAConsoleTriesChangesOnTheAPIServersCopy(t *testing.T) {
-	r := newRig(t)
+func testConsoleTriesChanges(t *testing.T, r *rig) {
 	web := build.Pod("web-1").Label("app", "web").CPU("3").Obj()
 	web.Spec.Containers[0].Image = "web"
 	set := build.ReplicaSet("default", "web", "app=web") // of one pod

@@ -21,9 +21,24 @@ func mayFind() rbacv1.PolicyRule {
 	return rule
 }
 
-// A client that knows the API server alone asks whoever holds the Lease, and says what keeps it from that.
-func TestTheLeaseNamesTheLeader(t *testing.T) {
+// TestClientsOfALeader runs them on one API server, with schedulers of their own, users of their own and an empty cluster each.
+func TestClientsOfALeader(t *testing.T) {
 	r := newRig(t)
+	for _, x := range []struct {
+		name string
+		test func(*testing.T, *rig)
+	}{
+		{"a console tries changes on the API server's copy", testConsoleTriesChanges},
+		{"the Lease names the leader", testLeaseNamesTheLeader},
+		{"a kube-scheduler holds the Lease", testKubeSchedulerHoldsTheLease},
+		{"a leader in a pod", testLeaderInAPod},
+	} {
+		t.Run(x.name, func(t *testing.T) { x.test(t, r.with(t)) })
+	}
+}
+
+// A client that knows the API server alone asks whoever holds the Lease, and says what keeps it from that.
+func testLeaseNamesTheLeader(t *testing.T, r *rig) {
 	r.Create(build.Node("n1").CPU("4").Obj(), build.Pod("big").CPU("8").Obj())
 	finder := r.user(t, "finder", mayFind())
 	nobody := r.user(t, "nobody")
@@ -49,20 +64,18 @@ func TestTheLeaseNamesTheLeader(t *testing.T) {
 }
 
 // A kube-scheduler that holds the Lease has nothing to tell.
-func TestAKubeSchedulerHoldsTheLease(t *testing.T) {
-	r := newRig(t)
+func testKubeSchedulerHoldsTheLease(t *testing.T, r *rig) {
 	r.Create(build.Node("n1").CPU("4").Obj(), build.Pod("p").CPU("1").Obj())
 	r.Upstream(testbed.Scheduler{})
 	r.Bound("default/p")
-	got := r.run(t, "pending", "--kubeconfig", r.user(t, "finder", mayFind()))
+	got := r.run(t, "pending", "--kubeconfig", r.user(t, "finder-beside-upstream", mayFind()))
 	if got.code != 1 || !strings.Contains(got.told, "holds kube-system/kube-scheduler: no coordinator leads") {
 		t.Errorf("got exit code %d and %q, want 1 and who holds it", got.code, got.told)
 	}
 }
 
 // A leader that runs in a pod is reached through the API server. Without a kubelet the way ends there, and the error says where.
-func TestALeaderInAPod(t *testing.T) {
-	r := newRig(t)
+func testLeaderInAPod(t *testing.T, r *rig) {
 	t.Setenv("POD_NAMESPACE", metav1.NamespaceSystem)
 	t.Setenv("POD_NAME", "leader")
 	kubelet, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,7 +91,8 @@ func TestALeaderInAPod(t *testing.T) {
 	r.Coordinator(testbed.Scheduler{})
 	r.Unschedulable("default/waits") // it leads
 	create := rule("", "pods/portforward", "create")
-	finder := r.user(t, "finder", mayFind())
+	const user = "finder-of-a-pod"
+	finder := r.user(t, user, mayFind())
 	ask := func(want ...string) {
 		t.Helper()
 		got := r.run(t, "pending", "--kubeconfig", finder, "--patience", "1s")
@@ -89,7 +103,7 @@ func TestALeaderInAPod(t *testing.T) {
 		}
 	}
 	ask(`cannot create resource "pods/portforward" in API group "" in the namespace "kube-system"`)
-	r.allow(t, "finder", mayFind(), create)
+	r.allow(t, user, mayFind(), create)
 	ask(`pods "leader" not found`)
 	pod := build.Pod("leader").CPU("1").Obj()
 	pod.Namespace = metav1.NamespaceSystem

@@ -68,6 +68,18 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// with is the same rig for a subtest, which leaves neither its objects nor a leader's Lease behind.
+func (r *rig) with(t *testing.T) *rig {
+	sub := &rig{Cluster: r.Cluster.With(t), program: r.program}
+	t.Cleanup(func() { // schedulers have ended
+		err := r.Admin.CoordinationV1().Leases(metav1.NamespaceSystem).Delete(r.Context(), "kube-scheduler", metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	return sub
+}
+
 // outcome is what a command has come to.
 type outcome struct {
 	out, told string
