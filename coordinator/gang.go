@@ -161,6 +161,8 @@ func (s *Scheduler) commitGang(ctx context.Context, o *gangOutcome, earlier []*j
 		}
 	}
 	s.helpMembers(o)
-	s.reviewHold()
+	if o.group.Name() == s.reservation.holder {
+		s.reviewHold()
+	}
 	return true
 }

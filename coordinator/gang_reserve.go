@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -60,8 +61,11 @@ func (r *reservation) ends() time.Time {
 // holdsFor tells whether the room that an attempt has found stays held for the pod group, which was too little for it.
 func (s *Scheduler) holdsFor(o *gangOutcome) bool {
 	g, spec, r := o.members[0].Pod.Group, o.group.Spec(), &s.reservation
-	if !s.cfg.GangReservation || o.code != gangShort || g == nil || spec == nil || !spec.Gang || o.scheduled+o.need != spec.MinCount {
-		return false // it has enough, or the profile does not have GangScheduling count
+	if !s.cfg.GangReservation || o.code != gangShort || g == nil || spec == nil || !spec.Gang || o.group.Scheduled() >= spec.MinCount {
+		return false
+	}
+	if !o.members[0].Profile.PodGroups().Counts { // its members need not fit together
+		return false
 	}
 	holder := s.queue.GroupOf(r.holder)
 	switch {
@@ -87,14 +91,14 @@ func (s *Scheduler) holdsFor(o *gangOutcome) bool {
 }
 
 // reviewHold gives the room to others that is held for a pod group which does not wait for room any more, or has it held for too long.
-// It is called with each turn, and once members of a pod group are placed.
+// It is called with each turn, and once members of the pod group are placed.
 func (s *Scheduler) reviewHold() {
 	r := &s.reservation
 	if r.holder == (types.NamespacedName{}) {
 		return
 	}
 	g, x, now := s.queue.GroupOf(r.holder), s.groups.Get(r.holder), s.cfg.QueueNow()
-	waits := g != nil && x != nil && x.Spec() != nil && waitsForRoom(g, x.Spec().MinCount-x.Scheduled())
+	waits := g != nil && x != nil && x.Spec() != nil && x.Scheduled() < x.Spec().MinCount && s.waitsForRoom(g)
 	if waits && now.Before(r.ends()) {
 		if f := &r.forecast; f.of != nil && now.Sub(f.at) >= forecastEvery {
 			s.renewForecast(now)
@@ -113,15 +117,12 @@ func (s *Scheduler) reviewHold() {
 	s.endHold(why)
 }
 
-// waitsForRoom tells whether a pod group could start if so many of its pods had room.
-func waitsForRoom(g *queue.Group, need int) bool {
-	ready := 0
-	for _, p := range g.Pods() {
-		if p.Place() != queue.Gated {
-			ready++
-		}
-	}
-	return need > 0 && ready >= need
+// waitsForRoom tells whether pods of a pod group may be tried, or will be once they have told their victims to leave.
+func (s *Scheduler) waitsForRoom(g *queue.Group) bool {
+	return slices.ContainsFunc(g.Pods(), func(p *queue.Pod) bool {
+		_, preempts := s.preemptions.gated[p.Obj.UID]
+		return p.Place() != queue.Gated || preempts
+	})
 }
 
 // endHold gives the room that is held to others, if any is.

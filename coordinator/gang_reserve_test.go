@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,9 +9,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -93,10 +96,6 @@ func TestHeldRoomIsFreeOnceTheGangIsGone(t *testing.T) {
 func TestHeldRoomIsFreeOnceTheGangIsGated(t *testing.T) {
 	for name, gate := range map[string]func(x *gangScene){
 		"a member less": func(x *gangScene) {
-			x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: members("d")[0]})
-		},
-		"a member less, as the others are about to be tried": func(x *gangScene) {
-			x.queue.Activate("a", "b", "c", "d")
 			x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: members("d")[0]})
 		},
 		"no PodGroup": func(x *gangScene) {
@@ -183,6 +182,61 @@ func TestWhoHoldsRoomForWhomIsTold(t *testing.T) {
 	} {
 		if note := x.explained(t, name, 0).GetNote(); !strings.HasPrefix(note, want) || want == "" && note != "" {
 			t.Errorf("pod %s: got note %q, want %q", name, note, want)
+		}
+	}
+}
+
+// A member whose victims are told to leave is gated until all are told. The room that its pod group has, and theirs, stays held for it.
+func TestRoomThatVictimsLeaveStaysHeld(t *testing.T) {
+	evictor := &fakeEvictor{}
+	old := build.Pod("old").UID("old").CPU("1").Priority(1).Node("n-1").Obj()
+	pods := []*v1.Pod{old}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		pods = append(pods, build.Pod(name).UID(name).CPU("1").Priority(1).Member("g").Obj())
+	}
+	x := playGang(t, SchedulerConfig{GangReservation: true, Profiles: withPreemption(), Evictor: evictor}, build.Gang("g", 4).Obj(),
+		append(nodesOf("2", "n-0"), nodesOf("2", "n-1")...), pods...)
+	victims := []*v1.Pod{build.Pod("low1").UID("low1").CPU("500m").Node("n-2").Obj(), build.Pod("low2").UID("low2").CPU("500m").Node("n-2").Obj()}
+	for _, p := range victims {
+		x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: p})
+	}
+	node := nodesOf("1", "n-2")[0]
+	node.Labels = map[string]string{"only": "n-2"}
+	x.event(&objects.Event{Type: objects.Added, Kind: objects.KindNode, Node: node})
+	x.queue.Activate("a", "b", "c", "d")
+	x.turn(t)
+	if n := len(evictor.leavers()); n != 2 || x.reservation.holder.Name != "g" {
+		t.Fatalf("%d pods leave, and room is held for %v; want 2, for g", n, x.reservation.holder)
+	}
+	x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: victims[0]})
+	x.Scheduler.turn(quiet(), x.cfg.Now())
+	thief := build.Pod("thief").UID("thief").CPU("1").Obj()
+	thief.Spec.NodeSelector = node.Labels
+	x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: thief})
+	x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: victims[1]})
+	x.turn(t)
+	if got := x.on("thief"); got != "" {
+		t.Errorf("a pod of lower priority is on %s, which pods have left for the gang", got)
+	}
+}
+
+// Where the profile does not have GangScheduling count, members that are left need nothing together.
+func TestNoRoomIsHeldWhereGangSchedulingDoesNotCount(t *testing.T) {
+	for scheduled := range 4 {
+		config := rules.DefaultConfig(v1.DefaultSchedulerName)
+		config.PostFilters, config.PodGroups = nil, compile.PodGroupPlugins{Gates: true}
+		profile, err := rules.NewProfile(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods := members("a", "b", "c", "d")
+		for _, p := range pods[:scheduled] {
+			p.Spec.NodeName = "n-0"
+		}
+		x := playGang(t, SchedulerConfig{GangReservation: true, Profiles: map[string]*compile.Profile{v1.DefaultSchedulerName: profile}},
+			build.Gang("g", 4).Obj(), nodesOf(fmt.Sprint(scheduled), "n-0"), pods...)
+		if x.reservation.holder.Name != "" {
+			t.Errorf("%d members are scheduled: room is held for %v", scheduled, x.reservation.holder)
 		}
 	}
 }

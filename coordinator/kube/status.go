@@ -47,10 +47,10 @@ type report struct {
 
 // statusWriter writes pods' conditions and nominated nodes.
 //
-//	unscheduled, expected --> pending, one report a pod --> queue of pods --> workers
-//	                             ^                             ^                | PATCH
-//	                             |                             +---- later <----+ 409, 429, 5xx; 401 and 403 for a while
-//	                        scheduled: dropped                                  v 200, 404: dropped
+//	unscheduled, expected, unnominated --> pending, one report a pod --> queue of pods --> workers
+//	                                          ^                             ^                | PATCH
+//	                                          |                             +---- later <----+ 409, 429, 5xx; 401 and 403 for a while
+//	                                     scheduled: dropped                                  v 200, 404: dropped
 //
 // A report is compared with the newest version of its pod right before it is written, and
 // the patch carries that version: a pod that changed meanwhile is looked at anew, and one

@@ -103,13 +103,16 @@ func (o *Oracle) Domains(pod *v1.Pod) (out []string) {
 	return out
 }
 
-// Scheduled is how many members of a pod group are on nodes.
-func (o *Oracle) Scheduled(g *schedulingv1alpha2.PodGroup) int {
-	state, err := o.cache.PodGroupStates().Get(g.Namespace, g.Name)
-	if err != nil { // no member is known
+// Missing is how many members a gang lacks on nodes; 0 of a pod group that is none, or is not there.
+func (o *Oracle) Missing(g *schedulingv1alpha2.PodGroup) int {
+	if g == nil || g.Spec.SchedulingPolicy.Gang == nil {
 		return 0
 	}
-	return state.ScheduledPodsCount()
+	scheduled := 0
+	if state, err := o.cache.PodGroupStates().Get(g.Namespace, g.Name); err == nil { // else no member is known
+		scheduled = state.ScheduledPodsCount()
+	}
+	return int(g.Spec.SchedulingPolicy.Gang.MinCount) - scheduled
 }
 
 func groupOf(members []*v1.Pod) *framework.PodGroupInfo {

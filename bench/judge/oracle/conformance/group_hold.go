@@ -46,7 +46,7 @@ func (h *holds) Error(error, string, ...any)    {}
 func (h *holds) WithValues(...any) logr.LogSink { return h }
 func (h *holds) WithName(string) logr.LogSink   { return h }
 
-// next takes what comes next, where it is that.
+// next takes the entries at the head of the log, where they are want.
 func (h *holds) next(want ...string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,8 +91,7 @@ func (r *replay) review(ctx context.Context, round int) {
 	why := "it does not wait for room"
 	if len(ready) > 0 {
 		g := r.upstream.PodGroup(ready[0])
-		missing := int(g.Spec.SchedulingPolicy.Gang.MinCount) - r.upstream.Scheduled(g)
-		if missing > 0 && missing <= len(ready) {
+		if missing := r.upstream.Missing(g); missing > 0 && missing <= len(ready) {
 			if why = "it was held for 10m0s"; round-r.held.since < mostHeld {
 				return
 			}
@@ -139,5 +138,3 @@ func podGroupOf(pod *v1.Pod) string {
 	}
 	return types.NamespacedName{Namespace: pod.Namespace, Name: *pod.Spec.SchedulingGroup.PodGroupName}.String()
 }
-
-var debug bool
