@@ -88,16 +88,14 @@ func (r *replay) review(ctx context.Context, round int) {
 			ready = append(ready, pod)
 		}
 	}
-	why := "it does not wait for room"
+	waits := false
 	if len(ready) > 0 {
-		g := r.upstream.PodGroup(ready[0])
-		if missing := r.upstream.Missing(g); missing > 0 && missing <= len(ready) {
-			if why = "it was held for 10m0s"; round-r.held.since < mostHeld {
-				return
-			}
-		}
+		missing := r.upstream.Missing(r.upstream.PodGroup(ready[0]))
+		waits = missing > 0 && missing <= len(ready)
 	}
-	if r.holds.next("-" + r.held.podGroup + ": " + why) { // what is left is a difference
+	told := "-" + r.held.podGroup + ": " // what ours tells beyond that is a difference
+	if !waits && r.holds.next(told+"it does not wait for room") ||
+		round-r.held.since >= mostHeld && r.holds.next(told+"it was held for 10m0s") {
 		r.letGo()
 	}
 }
