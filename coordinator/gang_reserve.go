@@ -143,12 +143,22 @@ func (s *Scheduler) letGo(g *queue.Group) {
 	s.queue.Favour(g, false)
 	for _, p := range g.Pods() {
 		if node := p.NominatedNode; node != "" {
-			s.queue.Nominate(p, "")
-			s.journal.Put(p.Obj.UID, s.queue.Entry(p))
-			s.cfg.Reporter.Unnominated(p.Obj)
+			s.unnominate(p)
 			s.tellFree(p, node)
 		}
 	}
+}
+
+// unnominate ends the nomination of a pod that waits.
+func (s *Scheduler) unnominate(p *queue.Pod) {
+	s.queue.Nominate(p, "")
+	s.journal.Put(p.Obj.UID, s.queue.Entry(p))
+	s.cfg.Reporter.Unnominated(p.Obj)
+}
+
+// isLeftHeld tells whether an earlier leader has held room for a pod whose pod group can't start any more.
+func (s *Scheduler) isLeftHeld(p *queue.Pod) bool {
+	return s.cfg.GangReservation && p.Gated == queue.GangScheduling && p.Nomination() != ""
 }
 
 // tellFree has pods tried again that may use the room which is held for a pod on a node, or was.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/groups"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -237,6 +238,47 @@ func TestNoRoomIsHeldWhereGangSchedulingDoesNotCount(t *testing.T) {
 			build.Gang("g", 4).Obj(), nodesOf(fmt.Sprint(scheduled), "n-0"), pods...)
 		if x.reservation.holder.Name != "" {
 			t.Errorf("%d members are scheduled: room is held for %v", scheduled, x.reservation.holder)
+		}
+	}
+}
+
+// A leader before this one held room for a gang. It stays held, unless the gang lacks a member by now.
+func TestRoomThatAnEarlierLeaderHeld(t *testing.T) {
+	for _, c := range []struct {
+		knownBy string
+		names   []string
+	}{
+		{"the journal", []string{"a", "b", "c"}}, {"the status", []string{"a", "b", "c"}},
+		{"the journal", []string{"a", "b", "c", "d"}}, {"the status", []string{"a", "b", "c", "d"}},
+	} {
+		knownBy, whole := c.knownBy, len(c.names) == 4
+		told, entries := &recordingReporter{}, map[types.UID]*pb.QueueEntry{}
+		pods := []*v1.Pod{build.Pod("old").UID("old").CPU("1").Node("n-1").Obj()}
+		for i, p := range members(c.names...) {
+			if node := []string{"n-0", "n-0", "n-1", ""}[i]; knownBy == "the status" {
+				p.Status.NominatedNodeName = node
+			} else {
+				entries[p.UID] = &pb.QueueEntry{Pod: "default/" + p.Name, Attempts: 1, NominatedNode: node, UnschedulableCount: 1,
+					RejectedBy: []string{queue.GangScheduling}}
+			}
+			pods = append(pods, p)
+		}
+		cfg := SchedulerConfig{GangReservation: true, Reporter: told, Groups: groups.Gates{Workload: true, Gang: true}}
+		x := &gangScene{trial: newTrial(t, cfg, 0)}
+		t.Cleanup(x.fanout.Close)
+		x.groups.Set(build.Gang("g", 4).Obj())
+		x.Load(&objects.Snapshot{Nodes: append(nodesOf("2", "n-0"), nodesOf("2", "n-1")...), Pods: pods}, entries)
+		for _, p := range pods[1:4] {
+			if slices.Contains(told.heard(), p.Name+" unnominated") == whole {
+				t.Errorf("%q, known by %s: told %q of %s", c.names, knownBy, told.heard(), p.Name)
+			}
+			p = p.DeepCopy()
+			p.Annotations = map[string]string{"a": "change"}
+			x.event(&objects.Event{Type: objects.Modified, Kind: objects.KindPod, Pod: p})
+		}
+		x.arrives(t, build.Pod("small").UID("small").CPU("1").Obj())
+		if got := x.on("small"); (got == "") != whole {
+			t.Errorf("%q, known by %s: a pod of the same priority is on %q", c.names, knownBy, got)
 		}
 	}
 }

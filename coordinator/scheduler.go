@@ -158,7 +158,10 @@ func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueE
 		}
 	}
 	s.queue.Each(func(p *queue.Pod) {
-		if p.NominatedNode != "" && p.Obj.Status.NominatedNodeName == "" { // the journal says so
+		switch {
+		case s.isLeftHeld(p):
+			s.unnominate(p)
+		case p.NominatedNode != "" && p.Obj.Status.NominatedNodeName == "": // the journal says so
 			s.cfg.Recorder.Nominated(p.Obj.UID, p.NominatedNode)
 		}
 	})

@@ -32,7 +32,7 @@ func (s *slow) Invoke(_ context.Context, _ string, request, reply any, _ ...grpc
 	for seen := s.highest.Load(); now > seen && !s.highest.CompareAndSwap(seen, now); seen = s.highest.Load() {
 	}
 	defer s.now.Add(-1)
-	time.Sleep(s.takes)
+	time.Sleep(s.takes) // by the clock of the test's bubble, as all sleeps here
 	if s.err != nil {
 		return s.err
 	}
@@ -64,7 +64,7 @@ func TestManyViewersCostWhatOneCosts(t *testing.T) {
 					if r, err := explain(t.Context(), s, "a"); err != nil || r.GetNote() != "a" {
 						t.Errorf("got %v, %v", r, err)
 					}
-					time.Sleep(50 * time.Millisecond)
+					time.Sleep(50 * time.Millisecond) // until the viewer's page asks again
 				}
 			})
 		}
